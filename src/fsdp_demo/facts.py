@@ -1,0 +1,45 @@
+"""Name a figure of a run, so that a sentence of the page can state it.
+
+    fact("gathers-forward", 3)
+
+A sentence then says ``{fact}`gathers-forward``` for the figure, or ``{fact-word}`gathers-forward```
+for the word. The fact is part of the cell's output, so it is pinned with it: a sentence can't go on
+saying three when the run says four.
+"""
+
+FACT_MIME = "application/vnd.fsdp-demo.fact+json"
+"""The type of the output that carries a fact from the kernel to the page."""
+
+
+def fact(name: str, value: float | str) -> None:
+    """Name `value` for the page's sentences; nothing is shown.
+
+    A float is given as the text that the sentence is to show, so that the page decides on its
+    digits and not its reader. Outside a notebook this does nothing.
+
+    Args:
+        name: Unique in the page.
+        value: An integer, or a text without a line break.
+
+    Raises:
+        TypeError: the value is neither.
+        ValueError: the text has a line break.
+
+    """
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        msg = f"fact {name!r} is {value!r}: give an integer or a text, a float as f'{{x:.2f}}'"
+        raise TypeError(msg)
+    if "\n" in str(value):
+        msg = f"fact {name!r} has a line break; a sentence can't hold it"
+        raise ValueError(msg)
+    try:
+        from IPython import get_ipython  # noqa: PLC0415  # a plain script needs no IPython
+        from IPython.display import publish_display_data  # noqa: PLC0415
+    except ImportError:
+        return
+    if get_ipython() is None:  # type: ignore[no-untyped-call]
+        return
+    publish_display_data(  # type: ignore[no-untyped-call]
+        {FACT_MIME: {"name": name, "value": value}, "text/plain": f"fact {name}: {value}"},
+        metadata={"fsdp_demo": "fact"},
+    )

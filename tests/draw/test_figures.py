@@ -1,0 +1,141 @@
+"""Figures say in words all that they draw, and draw the same bytes each time."""
+
+import re
+import xml.etree.ElementTree as ET
+
+import pytest
+
+from fsdp_demo.draw import (
+    Figure,
+    TreeRow,
+    draw_line,
+    draw_matrix,
+    draw_mesh,
+    draw_timelines,
+    draw_tree,
+    find_owners,
+)
+from fsdp_demo.records import Layout, MemoryEvent, ParameterSlice, Shard
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def event(kind: str, phase: str, unit: str, *whole: str) -> MemoryEvent:
+    return MemoryEvent(kind, phase, unit, whole, 100 * len(whole), 0, 50, 0)  # type: ignore[arg-type]
+
+
+STEP = [
+    event("gather", "forward", "a", "a"),
+    event("forward-start", "forward", "a", "a"),
+    event("free", "forward", "a"),
+    event("gather", "backward", "a", "a"),
+    event("backward-start", "backward", "a", "a"),
+    event("free", "backward", "a"),
+    event("reduced", "backward", "a"),
+]
+
+FIGURES = {
+    "matrix": draw_matrix("weight", [[0, 0, 1], [1, 1, 1]]),
+    "line": draw_line([("weight", 6), ("bias", 1)], 2, 4),
+    "mesh": draw_mesh("two nodes", [[0, 1], [2, 3]], {(0, 1): ["3 gathers"], (0, 2): ["1 sum"]}),
+    "tree": draw_tree(
+        "units <and> modules",
+        [
+            TreeRow("root", 0, "Net", ()),
+            TreeRow("0", 1, "Block", ("w",)),
+            TreeRow("0.a", 2, "Linear", None),
+        ],
+    ),
+    "timeline": draw_timelines("a step", {"FULL_SHARD": STEP}),
+}
+
+
+@pytest.fixture(params=FIGURES)
+def figure(request: pytest.FixtureRequest) -> Figure:
+    return FIGURES[request.param]
+
+
+def svg_of(figure: Figure) -> ET.Element:
+    element = ET.fromstring(figure._repr_html_())[0]  # noqa: S314, SLF001  # our own figure
+    assert element.tag == f"{SVG}svg"
+    return element
+
+
+def test_a_figure_is_well_formed_and_named_for_a_screen_reader(figure: Figure) -> None:
+    svg = svg_of(figure)
+    assert svg.get("role") == "img"
+    assert svg.findtext(f"{SVG}title") == figure.title
+    assert svg.findtext(f"{SVG}desc") == "; ".join(figure.words)
+
+
+def test_its_text_is_its_words_in_80_columns(figure: Figure) -> None:
+    lines = repr(figure).splitlines()
+    assert lines[0] == figure.title
+    assert all(len(line) <= 80 for line in lines)
+    assert " ".join(" ".join(lines[1:]).split()) == " ".join(" ".join(figure.words).split())
+
+
+def test_all_that_is_drawn_lies_inside_the_frame(figure: Figure) -> None:
+    svg = svg_of(figure)
+    _, _, width, height = map(float, (svg.get("viewBox") or "").split())
+    for box in svg.iter(f"{SVG}rect"):
+        x, y, w, h = (float(box.get(name) or 0) for name in ("x", "y", "width", "height"))
+        assert 0 <= x <= x + w <= width
+        assert 0 <= y <= y + h <= height
+    for text in svg.iter(f"{SVG}text"):
+        assert 0 <= float(text.get("x") or -1) <= width
+
+
+def test_it_names_no_id_so_that_a_page_can_show_it_twice(figure: Figure) -> None:
+    assert not re.search(r'\bid="', figure._repr_html_())  # noqa: SLF001  # what a page shows
+
+
+def test_text_takes_the_color_of_the_page(figure: Figure) -> None:
+    for text in svg_of(figure).iter(f"{SVG}text"):
+        assert text.get("fill") == "currentColor"
+
+
+def texts(figure: Figure) -> list[str]:
+    return [text.text or "" for text in svg_of(figure).iter(f"{SVG}text")]
+
+
+def test_each_number_of_a_matrix_carries_its_rank_beside_its_color() -> None:
+    assert texts(FIGURES["matrix"]) == ["weight", "0", "0", "1", "1", "1", "1"]
+    assert FIGURES["matrix"].words == ("row 0: 2 of rank 0, 1 of rank 1", "row 1: 3 of rank 1")
+
+
+def test_padding_is_said_and_hatched_and_carries_no_number() -> None:
+    line = FIGURES["line"]
+    assert line.words == (
+        "rank 0: 2 of weight",
+        "rank 1: 2 of weight",
+        "rank 2: 2 of weight",
+        "rank 3: 1 of bias, 1 of padding",
+    )
+    assert texts(line).count("3") == 1  # the bias; the padding beside it has none
+
+
+def test_a_group_that_is_no_row_and_no_column_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"group \(0, 3\) is neither a row nor a column"):
+        draw_mesh("diagonal", [[0, 1], [2, 3]], {(0, 3): ["1 sum"]})
+
+
+def test_a_unit_that_owns_nothing_says_so() -> None:
+    assert FIGURES["tree"].words == ("unit root (Net) owns nothing", "unit 0 (Block) owns w")
+
+
+def test_a_timeline_says_the_peak_and_each_event() -> None:
+    words = "\n".join(FIGURES["timeline"].words)
+    assert "most bytes of whole weights: 100" in words
+    assert "forward: gather a [a], forward-start a [a], free a [none]" in words
+
+
+def test_owners_come_row_by_row_from_a_layouts_shards() -> None:
+    def shard(rank: int, start: int, stop: int) -> Shard:
+        held = ParameterSlice("w", (2, 3), start, stop, 0)
+        return Shard("", rank, 0, 4, (held,), ())
+
+    layout = Layout((), (shard(0, 0, 4), shard(1, 4, 6)), ())
+    assert find_owners(layout, "w") == [[0, 0, 0], [0, 1, 1]]
+    with pytest.raises(KeyError, match="no shard of the layout holds anything of 'v'"):
+        find_owners(layout, "v")

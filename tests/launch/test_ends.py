@@ -1,0 +1,241 @@
+"""How a run ends from outside: an interrupt, a killed caller; each seen from another process."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import psutil  # type: ignore[import-untyped]  # ships no types
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+HANGING = """
+import os, subprocess, sys, time
+from fsdp_demo import spawn
+
+def hang(rank, world):
+    near = subprocess.Popen(["sleep", "1000"])
+    far = subprocess.Popen(["sleep", "1000"], start_new_session=True)
+    print(near.pid, far.pid, file=open(sys.argv[1] + f"/{rank}", "w"))
+    time.sleep(1000)
+
+def add(rank, world):
+    import torch.distributed as dist
+    numbers = [None] * world
+    dist.all_gather_object(numbers, rank)
+    return numbers
+
+assert "torch" not in sys.modules
+try:
+    spawn(hang, 2)
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+    print(spawn(add, 2), flush=True)
+assert "torch" not in sys.modules
+"""
+
+
+def start(tmp_path: Path, source: str) -> subprocess.Popen[str]:
+    """Start a script, its temporary files in a folder of the test's."""
+    script = tmp_path / "script.py"
+    script.write_text(source, encoding="utf-8")
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    (tmp_path / "temporary").mkdir()
+    return subprocess.Popen(
+        [sys.executable, str(script), str(marks)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ, "TMPDIR": str(tmp_path / "temporary")},
+        start_new_session=True,
+    )
+
+
+def wait_for(is_true: Callable[[], bool], limit_s: float = 40.0) -> float:
+    """Wait until something is true; return how many seconds it took."""
+    begin = time.monotonic()
+    while not is_true():
+        assert time.monotonic() - begin < limit_s
+        time.sleep(0.01)
+    return time.monotonic() - begin
+
+
+def wait_for_ranks(process: subprocess.Popen[str], tmp_path: Path) -> list[int]:
+    """Wait until both ranks hang; return all that must go: the server, ranks, their children."""
+    marks = [tmp_path / "marks" / str(rank) for rank in range(2)]
+    wait_for(lambda: all(mark.exists() and mark.read_text().endswith("\n") for mark in marks))
+    pids = [child.pid for child in psutil.Process(process.pid).children(recursive=True)]
+    assert len(pids) == 7
+    return pids
+
+
+def are_gone(pids: list[int]) -> bool:
+    """Return whether none of these processes runs; what nobody has collected yet doesn't."""
+
+    def runs(pid: int) -> bool:
+        try:
+            return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+        except psutil.NoSuchProcess:
+            return False
+
+    return not any(map(runs, pids))
+
+
+def test_an_interrupt_ends_the_ranks_and_the_next_call_works(tmp_path: Path) -> None:
+    process = start(tmp_path, HANGING)
+    server, *ranks = wait_for_ranks(process, tmp_path)
+    process.send_signal(signal.SIGINT)
+    assert wait_for(lambda: are_gone(ranks)) < 1.0
+    out, _ = process.communicate(timeout=30)
+    assert out == "interrupted\n[[0, 1], [0, 1]]\n"
+    assert process.returncode == 0
+    wait_for(lambda: are_gone([server]))
+    assert list((tmp_path / "temporary").iterdir()) == []
+
+
+def test_ranks_go_with_a_killed_caller(tmp_path: Path) -> None:
+    process = start(tmp_path, HANGING)
+    pids = wait_for_ranks(process, tmp_path)
+    process.kill()
+    process.communicate(timeout=30)
+    assert wait_for(lambda: are_gone(pids)) < 2.0
+    wait_for(lambda: list((tmp_path / "temporary").iterdir()) == [], 2.0)
+
+
+def test_a_killed_server_is_named_and_replaced(tmp_path: Path) -> None:
+    source = HANGING.replace(
+        "except KeyboardInterrupt:", "except Exception as error:\n    print(error)"
+    )
+    process = start(tmp_path, source)
+    server, *ranks = wait_for_ranks(process, tmp_path)
+    os.kill(server, signal.SIGKILL)
+    out, _ = process.communicate(timeout=40)
+    assert out == (
+        "the process that forks the ranks has ended: it said nothing\n"
+        "interrupted\n[[0, 1], [0, 1]]\n"
+    )
+    # What is in no rank's session any more can't be found without the server.
+    far = [int((tmp_path / "marks" / str(rank)).read_text().split()[1]) for rank in range(2)]
+    for pid in far:
+        os.kill(pid, signal.SIGKILL)
+    wait_for(lambda: are_gone(ranks))
+
+
+def test_a_script_shows_the_message_below_its_traceback(tmp_path: Path) -> None:
+    source = """
+from fsdp_demo import spawn
+
+def worker(rank, world):
+    raise ValueError("no such layer")
+
+if __name__ == "__main__":
+    spawn(worker, 2)
+"""
+    process = start(tmp_path, source)
+    out, _ = process.communicate(timeout=40)
+    assert process.returncode == 1
+    assert out.count("Traceback") == 1
+    assert out.endswith(
+        "fsdp_demo.RankError: ranks 0 and 1 raised ValueError: no such layer\n"
+        "\n"
+        "script.py, line 5, in worker\n"
+        "        4 def worker(rank, world):\n"
+        '---->   5     raise ValueError("no such layer")\n'
+    )
+
+
+ALONE = ["unshare", "--map-root-user", "--net", "--uts"]
+SET_UP = "ip link set lo up && hostname nowhere-at-all"
+
+
+@pytest.mark.skipif(
+    subprocess.run([*ALONE, "sh", "-c", SET_UP], capture_output=True, check=False).returncode != 0
+    if shutil.which("unshare")
+    else True,
+    reason="a network of its own takes Linux's unshare and ip, and the permission",
+)
+def test_on_a_machine_with_loopback_only_and_a_name_that_resolves_to_nothing(
+    tmp_path: Path,
+) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        """
+import socket
+from fsdp_demo import spawn
+
+def add(rank, world):
+    import torch.distributed as dist
+    numbers = [None] * world
+    dist.all_gather_object(numbers, rank)
+    return numbers
+
+assert [name for _, name in socket.if_nameindex()] == ["lo"]
+try:
+    socket.gethostbyname(socket.gethostname())
+except OSError:
+    print(spawn(add, 2))
+""",
+        encoding="utf-8",
+    )
+    done = subprocess.run(
+        [*ALONE, "sh", "-c", f'{SET_UP} && exec "{sys.executable}" "{script}"'],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.stdout, done.stderr) == ("[[0, 1], [0, 1]]\n", "")
+
+
+def test_under_torchrun_the_same_script_is_a_rank(tmp_path: Path) -> None:
+    """Two calls one after the other; every rank has the whole list."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        """
+import sys
+from fsdp_demo import SpawnError, spawn
+
+def worker(rank, world, factor):
+    import torch, torch.distributed as dist
+    numbers = torch.ones(1) * rank
+    dist.all_reduce(numbers)
+    return factor * rank + float(numbers[0])
+
+values = [spawn(worker, 2, factor) for factor in (10, 100)]
+try:
+    spawn(worker, 3, 1)
+except SpawnError as error:
+    sys.stdout.write(f"{values} {error}\\n")
+""",
+        encoding="utf-8",
+    )
+    port = str(20_000 + os.getpid() % 10_000)
+    where = [
+        "--nnodes",
+        "1",
+        "--nproc-per-node",
+        "2",
+        "--master-addr",
+        "127.0.0.1",
+        "--master-port",
+        port,
+    ]
+    done = subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", *where, str(script)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+        env={**os.environ, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"},
+    )
+    line = "[[1.0, 11.0], [1.0, 101.0]] spawn asks for 3 ranks, but torchrun has started 2"
+    assert done.stdout.splitlines() == [line, line]
