@@ -31,6 +31,7 @@ smartquotes = False  # prose quotes what torch prints: its quotes and dashes sta
 myst_enable_extensions = ["attrs_block", "attrs_inline", "colon_fence", "deflist"]
 myst_heading_anchors = 3
 prose_checked = ["lessons/*"]
+pins_required = ["lessons/*"]  # a lesson without a run is no lesson
 nb_render_plugin = "pins"  # shows a page's outputs and hands them to be compared
 nb_execution_in_temp = True  # what a cell writes does not land in docs/
 nb_execution_timeout = 120  # seconds a cell: a loaded machine is slow, a deadlock must end

@@ -37,7 +37,7 @@ def fact(name: str, value: float | str) -> None:
         from IPython.display import publish_display_data  # noqa: PLC0415
     except ImportError:
         return
-    if get_ipython() is None:  # type: ignore[no-untyped-call]
+    if get_ipython() is None:
         return
     publish_display_data(  # type: ignore[no-untyped-call]
         {FACT_MIME: {"name": name, "value": value}, "text/plain": f"fact {name}: {value}"},

@@ -56,7 +56,7 @@ def figure(request: pytest.FixtureRequest) -> Figure:
 
 
 def svg_of(figure: Figure) -> ET.Element:
-    element = ET.fromstring(figure._repr_html_())[0]  # noqa: S314, SLF001  # our own figure
+    element = ET.fromstring(figure._repr_html_())[0]  # noqa: S314  # our own figure
     assert element.tag == f"{SVG}svg"
     return element
 
@@ -87,7 +87,7 @@ def test_all_that_is_drawn_lies_inside_the_frame(figure: Figure) -> None:
 
 
 def test_it_names_no_id_so_that_a_page_can_show_it_twice(figure: Figure) -> None:
-    assert not re.search(r'\bid="', figure._repr_html_())  # noqa: SLF001  # what a page shows
+    assert not re.search(r'\bid="', figure._repr_html_())  # what a page shows
 
 
 def test_text_takes_the_color_of_the_page(figure: Figure) -> None:

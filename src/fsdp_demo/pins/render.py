@@ -18,7 +18,7 @@ from myst_nb.core.read import (  # type: ignore[import-untyped]
     MystMetadataParsingError,
     is_myst_markdown_notebook,
 )
-from myst_nb.core.render import NbElementRenderer  # type: ignore[import-untyped]
+from myst_nb.core.render import MimeData, NbElementRenderer  # type: ignore[import-untyped]
 from myst_nb.sphinx_ import Parser  # type: ignore[import-untyped]
 from myst_parser.parsers.sphinx_ import MystParser
 from nbclient.exceptions import DeadKernelError
@@ -83,6 +83,13 @@ class PinRenderer(NbElementRenderer):  # type: ignore[misc] # MyST-NB has no typ
             advice = 'Its kernel.json needs "metadata": {"fsdp_demo": {"torch": …, "build": …}}.'
             line = _kernel_line(source)
             notes.add(page.docname, Finding(Kind.UNKNOWN_SETTING, line, f"`{kernel}`", advice))
+
+    def render_mime_type(self, data: MimeData) -> list[nodes.Element]:
+        """Render as MyST-NB does; a fact that a cell names for the prose shows nothing here."""
+        if data.output_metadata.get("fsdp_demo") == "fact":
+            return []
+        rendered: list[nodes.Element] = super().render_mime_type(data)
+        return rendered
 
     def render_error(
         self,
