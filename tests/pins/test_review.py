@@ -10,7 +10,7 @@ from myst_nb.core.config import (  # type: ignore[import-untyped]
     Section,
 )
 
-from fsdp_demo.pins.cells import Cell, CellError, Page, Setting
+from fsdp_demo.pins.cells import Cell, CellError, Page, Setting, join_streams
 from fsdp_demo.pins.declared import MYSTNB_OPTIONS, tolerance_of
 from fsdp_demo.pins.findings import BLOCKING, PENDING, Finding, Kind
 from fsdp_demo.pins.lines import DEFAULT_REL
@@ -112,3 +112,18 @@ def test_a_record_that_cannot_be_read_is_stale(tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text('{"page": {}}', encoding="utf-8")
     (tmp_path / "y.json").write_text("{", encoding="utf-8")
     assert [record.stale for record in read_records(tmp_path).values()] == [True, True]
+
+
+def test_pieces_of_a_stream_are_joined_to_the_letter() -> None:
+    def piece(name: str, text: str) -> dict[str, str]:
+        return {"output_type": "stream", "name": name, "text": text}
+
+    value = {"output_type": "execute_result", "data": {"text/plain": "3"}}
+    pieces = [piece("stdout", "  a\n"), piece("stdout", "  b"), piece("stderr", "c"), value]
+    joined = join_streams([*pieces, piece("stdout", "d"), piece("stdout", "\n")])
+    assert joined == [
+        piece("stdout", "  a\n  b"),
+        piece("stderr", "c"),
+        value,
+        piece("stdout", "d\n"),
+    ]

@@ -149,6 +149,22 @@ def join_outputs(outputs: Iterable[Mapping[str, Any]]) -> tuple[str, str, CellEr
     return text, stderr, error
 
 
+def join_streams(outputs: Sequence[Any]) -> list[Any]:
+    """Join a cell's neighboring pieces of one stream, to the letter; other outputs stay."""
+    joined: list[Any] = []
+    for output in outputs:
+        before = joined[-1] if joined else None
+        if (
+            before is not None
+            and output["output_type"] == before["output_type"] == "stream"
+            and output["name"] == before["name"]
+        ):
+            before["text"] += output["text"]
+        else:
+            joined.append(output)
+    return joined
+
+
 def read_cells(
     notebook_cells: Sequence[Mapping[str, Any]], lines: Sequence[int], page_source: str
 ) -> tuple[Cell, ...]:

@@ -25,7 +25,7 @@ from nbclient.exceptions import DeadKernelError
 from nbformat import ValidationError as NotebookValidationError
 from sphinx.util import logging
 
-from fsdp_demo.pins.cells import RAISES, Page, join_outputs, read_cells
+from fsdp_demo.pins.cells import RAISES, Page, join_outputs, join_streams, read_cells
 from fsdp_demo.pins.files import hash_source
 from fsdp_demo.pins.findings import Finding, Kind
 from fsdp_demo.pins.kernels import DEFAULT_KERNEL, find_kernels
@@ -83,6 +83,27 @@ class PinRenderer(NbElementRenderer):  # type: ignore[misc] # MyST-NB has no typ
             advice = 'Its kernel.json needs "metadata": {"fsdp_demo": {"torch": …, "build": …}}.'
             line = _kernel_line(source)
             notes.add(page.docname, Finding(Kind.UNKNOWN_SETTING, line, f"`{kernel}`", advice))
+
+    def render_stdout(
+        self,
+        output: NotebookNode,
+        cell_metadata: dict[str, Any],
+        cell_index: int,
+        source_line: int,
+    ) -> list[nodes.Element]:
+        """Show what a cell printed in a row as one block.
+
+        It comes in as many pieces as timing made of it, so that each build would show other
+        blocks. MyST-NB's own `nb_merge_streams` strips white space from the pieces, and leaves all
+        but the first in the notebook, beside the joined text.
+        """
+        # In place: MyST-NB is walking this very list, and finds the later pieces gone.
+        outputs = self.renderer.nb_client.notebook.cells[cell_index].outputs
+        outputs[:] = join_streams(outputs)
+        rendered: list[nodes.Element] = super().render_stdout(
+            output, cell_metadata, cell_index, source_line
+        )
+        return rendered
 
     def render_mime_type(self, data: MimeData) -> list[nodes.Element]:
         """Render as MyST-NB does; a fact that a cell names for the prose shows nothing here."""
