@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 SOURCE_URL = "https://github.com/pytorch/pytorch/blob/v{version}/{path}#L{line}"
 
-_LITERAL = re.compile(r"(?::\w+:)?`+~?([^`]+?)`+")
+_MARKUP = re.compile(r"(?::\w+:)?`+~?([^`]+?)`+|\*(\w[^*]*)\*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,12 +128,15 @@ class TorchQuote(SphinxDirective):
 
 
 def _render_words(words: str) -> list[nodes.Node]:
-    """Turn ``literals`` and roles into literals; all else stays as it is written."""
+    """Turn literals, roles and ``*emphasis*`` into nodes; all else stays as it is written."""
     rendered: list[nodes.Node] = []
     position = 0
-    for match in _LITERAL.finditer(words):
+    for match in _MARKUP.finditer(words):
         rendered.append(nodes.Text(words[position : match.start()]))
-        rendered.append(nodes.literal("", match[1]))
+        literal = match[1] is not None
+        rendered.append(
+            nodes.literal("", match[1]) if literal else nodes.emphasis("", "", nodes.Text(match[2]))
+        )
         position = match.end()
     rendered.append(nodes.Text(words[position:]))
     return rendered

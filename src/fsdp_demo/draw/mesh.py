@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from fsdp_demo.draw.svg import Canvas, Figure, rank_color, text_width
 
 SIZE = 40  # pixels of a rank's box
-ROW = 96
+ROW = 120
+MARGIN = 18  # of a node around its ranks: room for a line above and two below the connection
 LINE = 18
 
 
@@ -30,11 +31,16 @@ def draw_mesh(
     columns = list(zip(*rows, strict=True))
     widest = max((text_width(line) for lines in traffic.values() for line in lines), default=0)
     pitch = max(widest + 20, SIZE) + SIZE
-    left, top = 84, 34
+    left, top = 84, 46
     for i, row in enumerate(rows):
         y = top + i * ROW
         canvas.box(
-            left - 14, y - 8, (len(row) - 1) * pitch + SIZE + 28, SIZE + 16, dashed=True, rounded=8
+            left - 14,
+            y - MARGIN,
+            (len(row) - 1) * pitch + SIZE + 28,
+            SIZE + 2 * MARGIN,
+            dashed=True,
+            rounded=8,
         )
         canvas.text(left - 22, y + SIZE / 2, f"node {i}", anchor="end", faint=True)
     words = []
