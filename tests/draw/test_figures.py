@@ -124,6 +124,17 @@ def test_a_unit_that_owns_nothing_says_so() -> None:
     assert FIGURES["tree"].words == ("unit root (Net) owns nothing", "unit 0 (Block) owns w")
 
 
+def test_many_owned_names_take_several_lines_and_stay_narrow() -> None:
+    names = tuple(f"block.{number}.weight" for number in range(20))
+    tree = draw_tree("one unit", [TreeRow("root", 0, "Net", names), TreeRow("0", 1, "A", None)])
+    assert tree.width < 390
+    assert tree.words == (f"unit root (Net) owns {', '.join(names)}",)
+    drawn = " ".join(texts(tree))
+    assert all(name in drawn for name in names)
+    heights = {text.text: float(text.get("y") or 0) for text in svg_of(tree).iter(f"{SVG}text")}
+    assert max(heights.values()) == heights["0 A"]  # the next module is below the last line
+
+
 def test_a_timeline_says_the_peak_and_each_event() -> None:
     words = "\n".join(FIGURES["timeline"].words)
     assert "most bytes of whole weights: 100" in words
