@@ -1,7 +1,11 @@
 """Figures say in words all that they draw, and draw the same bytes each time."""
 
+import os
 import re
+import subprocess
+import sys
 import xml.etree.ElementTree as ET
+from pathlib import Path
 
 import pytest
 
@@ -88,6 +92,27 @@ def test_all_that_is_drawn_lies_inside_the_frame(figure: Figure) -> None:
 
 def test_it_names_no_id_so_that_a_page_can_show_it_twice(figure: Figure) -> None:
     assert not re.search(r'\bid="', figure._repr_html_())  # what a page shows
+
+
+def test_each_process_draws_the_same_bytes() -> None:
+    """Whatever the order in which that process's sets and hashes happen to be."""
+    show = (
+        "from tests.draw.test_figures import FIGURES;"
+        "print(*(figure._repr_html_() for figure in FIGURES.values()))"
+    )
+    drawn = {
+        subprocess.run(
+            [sys.executable, "-c", show],
+            cwd=Path(__file__).parents[2],
+            env=os.environ | {"PYTHONHASHSEED": seed},
+            stdout=subprocess.PIPE,
+            timeout=60,
+            check=True,
+        ).stdout
+        for seed in ("0", "1", "2")
+    }
+    here = " ".join(figure._repr_html_() for figure in FIGURES.values()) + "\n"
+    assert drawn == {here.encode()}
 
 
 def test_text_takes_the_color_of_the_page(figure: Figure) -> None:

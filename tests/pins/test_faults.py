@@ -180,6 +180,38 @@ FOUND = {
         "docs/lessons/other-renderer.md:4: WARNING: The page could not be executed.",
         "Its front matter sets `render_plugin`: no pin would be compared.",
     ),
+    "a picture from a cell without `alt`": (
+        "docs/lessons/mute-pictures.md:31: WARNING: The picture has no text alternative.",
+        "It is an image without `alt`.\n    Show a figure",
+    ),
+    "an SVG that becomes a file, where no reader of the page finds its title": (
+        "docs/lessons/mute-pictures.md:36: WARNING: The picture has no text alternative.",
+        "It is an image without `alt`.",
+    ),
+    "an SVG without a title": (
+        "docs/lessons/mute-pictures.md:41: WARNING: The picture has no text alternative.",
+        "It is <svg> without a name.",
+    ),
+    "an HTML image with an empty alt": (
+        "docs/lessons/mute-pictures.md:46: WARNING: The picture has no text alternative.",
+        "It is <img> without a name.",
+    ),
+    "an SVG from a cell that says it is decoration": (
+        "docs/lessons/mute-pictures.md:51: WARNING: The picture has no text alternative.",
+        "It is <svg> without a name.",
+    ),
+    "a Markdown image without a text": (
+        "docs/lessons/mute-pictures.md:56: WARNING: The picture has no text alternative.",
+        "Write `![what it shows](…)`",
+    ),
+    "a figure without `alt`": (
+        "docs/lessons/mute-pictures.md:58: WARNING: The picture has no text alternative.",
+        "It is an image without `alt`.",
+    ),
+    "raw HTML with a mute SVG": (
+        "docs/lessons/mute-pictures.md:62: WARNING: The picture has no text alternative.",
+        "It is <svg> without a name.",
+    ),
     "a line of code over 80 columns": (
         "docs/lessons/wide.md:12: WARNING: A line of code is over 80 columns.",
         "It has 88. [pins.wide-code]",

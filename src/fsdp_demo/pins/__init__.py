@@ -5,9 +5,9 @@ way, and each step is one module::
 
     render -> cells -> compare -> findings -> report, or accept
 
-Only :mod:`~fsdp_demo.pins.render`, :mod:`~fsdp_demo.pins.blocks` and
-:mod:`~fsdp_demo.pins.extension` know Sphinx or MyST-NB, and nothing here imports torch: the cells
-run in a kernel whose environment is another one.
+Only :mod:`~fsdp_demo.pins.render`, :mod:`~fsdp_demo.pins.blocks`, :mod:`~fsdp_demo.pins.pictures`,
+:mod:`~fsdp_demo.pins.places` and :mod:`~fsdp_demo.pins.extension` know Sphinx or MyST-NB, and
+nothing here imports torch: the cells run in a kernel whose environment is another one.
 """
 
 from __future__ import annotations

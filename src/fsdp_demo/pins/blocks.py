@@ -17,6 +17,7 @@ from sphinx.util.docutils import SphinxDirective
 
 from fsdp_demo.pins.findings import Finding, Kind
 from fsdp_demo.pins.notes import notes_of
+from fsdp_demo.pins.places import find_place, in_cell
 from fsdp_demo.pins.render import FAILED_KEY
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def find_unrun_blocks(app: Sphinx, document: nodes.document) -> None:
     page = str(app.env.doc2path(docname))
     for block in _python_blocks(document):
         if not _has_reason(block):
-            source, line = _place(block, page)
+            source, line = find_place(block, page)
             finding = Finding(
                 Kind.UNRUN_BLOCK,
                 line,
@@ -70,17 +71,8 @@ def find_unrun_blocks(app: Sphinx, document: nodes.document) -> None:
 
 def _python_blocks(document: nodes.document) -> Iterator[nodes.literal_block]:
     for block in document.findall(nodes.literal_block):
-        if block.get("language") in LANGUAGES and not _in_cell(block):
+        if block.get("language") in LANGUAGES and not in_cell(block):
             yield block
-
-
-def _in_cell(node: nodes.Node) -> bool:
-    parent = node.parent
-    while parent is not None:
-        if isinstance(parent, nodes.Element) and parent.get("nb_element"):
-            return True
-        parent = parent.parent
-    return False
 
 
 def _has_reason(block: nodes.Element) -> bool:
@@ -89,13 +81,3 @@ def _has_reason(block: nodes.Element) -> bool:
     index = block.parent.index(block)
     before = block.parent[index - 1] if index else None
     return isinstance(before, nodes.comment) and REASON.match(before.astext()) is not None
-
-
-def _place(block: nodes.Element, page: str) -> tuple[str | None, int]:
-    """Find where a block is written: mostly in the page, but it may be included from elsewhere."""
-    node: nodes.Node | None = block
-    while node is not None and node.line is None:
-        node = node.parent
-    line = node.line if node is not None and node.line is not None else 1
-    source = node.source if node is not None else None
-    return (None if source in {None, page} else source), line

@@ -17,6 +17,7 @@ from fsdp_demo.pins.blocks import NestedCell, find_unrun_blocks
 from fsdp_demo.pins.files import show_path
 from fsdp_demo.pins.findings import Finding, Kind
 from fsdp_demo.pins.notes import notes_of
+from fsdp_demo.pins.pictures import find_mute_pictures
 from fsdp_demo.pins.record import drop_records, record_path, write_record
 from fsdp_demo.pins.render import PinParser
 from fsdp_demo.pins.review import docname_of, find_obsolete_files, pin_path_of, review_page
@@ -48,9 +49,10 @@ def connect(app: Sphinx) -> dict[str, Any]:
     app.connect("env-merge-info", _merge_pages)
     app.connect("env-before-read-docs", _note_reading)
     app.connect("doctree-read", find_unrun_blocks)
+    app.connect("doctree-read", find_mute_pictures)
     app.connect("env-updated", _review_pages)
     return {
-        "env_version": 1,  # of what notes.py keeps
+        "env_version": 2,  # of what notes.py keeps
         "parallel_read_safe": True,
         "parallel_write_safe": True,
     }

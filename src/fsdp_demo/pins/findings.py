@@ -30,6 +30,10 @@ class Kind(Enum):
     WIDE_OUTPUT = "wide-output", "The cell printed a line of over 80 columns."
     PAGE_WITHOUT_PIN = "page-without-pin", "The page has code cells and no pin."
     PAGE_WITHOUT_CELL = "page-without-cell", "The page must have a pinned code cell and has none."
+    NOT_COMPARED = "not-compared", "No comparison with the plain model runs this call of FSDP."
+    NO_COMPARISON = "no-comparison", "The lesson compares no program with the plain model."
+    COMPARED_TWICE = "compared-twice", "Another comparison of the page has the same name."
+    NO_ALTERNATIVE = "no-alternative", "The picture has no text alternative."
     UNRUN_BLOCK = "unrun-block", "Nothing runs this Python block, and no reason is given."
     NESTED_CELL = "nested-cell", "MyST-NB doesn't run this code cell."
 
