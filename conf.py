@@ -19,6 +19,7 @@ extensions = [
     "sphinx_design",
     "fsdp_demo.pins",  # compares what the cells print with what was reviewed
     "fsdp_demo.prose",  # sentences take their numbers from the run
+    "fsdp_demo.comparisons",  # each lesson's programs equal the plain model
     "fsdp_demo.citations",  # quotes torch from the installed torch
     "tools.execution_cache",  # where `nox -s live` keeps outputs, and for how long
     "tools.progress",
@@ -32,6 +33,7 @@ myst_enable_extensions = ["attrs_block", "attrs_inline", "colon_fence", "deflist
 myst_heading_anchors = 3
 prose_checked = ["lessons/*"]
 pins_required = ["lessons/*"]  # a lesson without a run is no lesson
+comparisons_required = ["lessons/*"]
 nb_render_plugin = "pins"  # shows a page's outputs and hands them to be compared
 nb_execution_in_temp = True  # what a cell writes does not land in docs/
 nb_execution_timeout = 120  # seconds a cell: a loaded machine is slow, a deadlock must end

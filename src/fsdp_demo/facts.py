@@ -7,8 +7,7 @@ for the word. The fact is part of the cell's output, so it is pinned with it: a 
 saying three when the run says four.
 """
 
-FACT_MIME = "application/vnd.fsdp-demo.fact+json"
-"""The type of the output that carries a fact from the kernel to the page."""
+from fsdp_demo.publish import FACT_MIME, publish
 
 
 def fact(name: str, value: float | str) -> None:
@@ -32,14 +31,4 @@ def fact(name: str, value: float | str) -> None:
     if "\n" in str(value):
         msg = f"fact {name!r} has a line break; a sentence can't hold it"
         raise ValueError(msg)
-    try:
-        from IPython import get_ipython  # noqa: PLC0415  # a plain script needs no IPython
-        from IPython.display import publish_display_data  # noqa: PLC0415
-    except ImportError:
-        return
-    if get_ipython() is None:
-        return
-    publish_display_data(  # type: ignore[no-untyped-call]
-        {FACT_MIME: {"name": name, "value": value}, "text/plain": f"fact {name}: {value}"},
-        metadata={"fsdp_demo": "fact"},
-    )
+    publish(FACT_MIME, {"name": name, "value": value}, f"fact {name}: {value}")

@@ -11,6 +11,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from fsdp_demo.publish import COMPARISON_MIME
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
@@ -65,6 +67,8 @@ class Cell:
     """The joined stdout and, each on lines of its own, the values shown."""
     stderr: str = ""
     error: CellError | None = None
+    comparisons: tuple[Mapping[str, Any], ...] = ()
+    """What `fsdp_demo.equality.hold_to_plain` published in the cell."""
 
     @property
     def label(self) -> str | None:
@@ -189,9 +193,15 @@ def read_cells(
                 text=text,
                 stderr=stderr,
                 error=error,
+                comparisons=_list_comparisons(notebook_cell["outputs"]),
             )
         )
     return tuple(cells)
+
+
+def _list_comparisons(outputs: Iterable[Mapping[str, Any]]) -> tuple[Mapping[str, Any], ...]:
+    bundles = (output.get("data", {}) for output in outputs)
+    return tuple(dict(data[COMPARISON_MIME]) for data in bundles if COMPARISON_MIME in data)
 
 
 def _find_code(page_lines: Sequence[str], fence_line: int, code: Sequence[str]) -> int:

@@ -97,4 +97,5 @@ def _read_page(content: dict[str, Any]) -> Page:
 
 def _read_cell(content: dict[str, Any]) -> Cell:
     error = content.pop("error")
-    return Cell(**content, error=CellError(**error) if error else None)
+    comparisons = tuple(content.pop("comparisons"))
+    return Cell(**content, error=CellError(**error) if error else None, comparisons=comparisons)

@@ -30,6 +30,7 @@ from fsdp_demo.pins.files import hash_source
 from fsdp_demo.pins.findings import Finding, Kind
 from fsdp_demo.pins.kernels import DEFAULT_KERNEL, find_kernels
 from fsdp_demo.pins.notes import notes_of
+from fsdp_demo.publish import UNSEEN
 
 if TYPE_CHECKING:
     from docutils import nodes
@@ -106,8 +107,8 @@ class PinRenderer(NbElementRenderer):  # type: ignore[misc] # MyST-NB has no typ
         return rendered
 
     def render_mime_type(self, data: MimeData) -> list[nodes.Element]:
-        """Render as MyST-NB does; a fact that a cell names for the prose shows nothing here."""
-        if data.output_metadata.get("fsdp_demo") == "fact":
+        """Render as MyST-NB does; what a cell publishes for the build alone shows nothing."""
+        if UNSEEN.items() <= data.output_metadata.items():
             return []
         rendered: list[nodes.Element] = super().render_mime_type(data)
         return rendered

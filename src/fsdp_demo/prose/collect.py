@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fsdp_demo.facts import FACT_MIME
+from fsdp_demo.publish import FACT_MIME
 
 
 @dataclass(frozen=True, slots=True)

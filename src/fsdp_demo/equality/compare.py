@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,23 +20,40 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class Difference:
+    """How far tensors of the sharded run are from those of the plain one.
+
+    Attributes:
+        largest: the largest absolute difference; infinite where names or shapes differ.
+        scale: the largest absolute number of the plain run.
+        identical: whether all numbers are the same to the last bit, the sign of a zero included.
+
+    """
+
+    largest: float
+    scale: float
+    identical: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Differences:
-    """The largest absolute differences between the sharded run and the plain one.
+    """How far the sharded run is from the plain one.
 
     Attributes:
         output: over the numbers of this rank's output.
         gradient: over all gradients, gathered.
         parameter: over all parameters, gathered, after one step of SGD.
+
     """
 
-    output: float
-    gradient: float
-    parameter: float
+    output: Difference
+    gradient: Difference
+    parameter: Difference
 
     @property
     def largest(self) -> float:
         """The largest of the three."""
-        return max(self.output, self.gradient, self.parameter)
+        return max(self.output.largest, self.gradient.largest, self.parameter.largest)
 
 
 def compare_with_plain(
@@ -81,15 +99,17 @@ def compare_with_plain(
     for name, parameter in _name_parameters(plain).items():
         each = [of_rank[name] for of_rank in gradients]
         parameter.grad = each[rank] if name in own else _average(each)
-    difference = _compare(gather_gradients(model) | own, _list_gradients(plain))
+    difference = compare_tensors(gather_gradients(model) | own, _list_gradients(plain))
     for run in (plain, model):
         torch.optim.SGD([p for p in run.parameters() if p.requires_grad], lr=lr).step()
     with FullyShardedDataParallel.summon_full_params(model, writeback=False):
         after = {name: p.detach().clone() for name, p in _name_parameters(model).items()}
     return Differences(
-        output=_distance(output.detach(), outputs[rank]),
+        output=compare_tensors({"": output.detach()}, {"": outputs[rank]}),
         gradient=difference,
-        parameter=_compare(after, {n: p.detach() for n, p in _name_parameters(plain).items()}),
+        parameter=compare_tensors(
+            after, {n: p.detach() for n, p in _name_parameters(plain).items()}
+        ),
     )
 
 
@@ -160,15 +180,26 @@ def _list_own_gradients(model: nn.Module) -> dict[str, torch.Tensor]:
     return {name: gradient.clone() for name, gradient in named if name in names}
 
 
-def _compare(measured: dict[str, torch.Tensor], wanted: dict[str, torch.Tensor]) -> float:
-    """Return the largest difference; infinite where the names differ."""
-    if measured.keys() != wanted.keys():
-        return float("inf")
-    return max((_distance(measured[name], wanted[name]) for name in wanted), default=0.0)
+def compare_tensors(
+    measured: dict[str, torch.Tensor], wanted: dict[str, torch.Tensor]
+) -> Difference:
+    """Compare tensors by name; what either side lacks is an infinite difference."""
+    scale = max((_find_largest(tensor) for tensor in wanted.values()), default=0.0)
+    shapes = {name: tensor.shape for name, tensor in measured.items()}
+    if shapes != {name: tensor.shape for name, tensor in wanted.items()}:
+        return Difference(math.inf, scale, identical=False)
+    pairs = [(measured[name], wanted[name]) for name in wanted]
+    return Difference(
+        largest=max((_find_largest(one - other) for one, other in pairs), default=0.0),
+        scale=scale,
+        identical=all(_list_bytes(one) == _list_bytes(other) for one, other in pairs),
+    )
 
 
-def _distance(one: torch.Tensor, other: torch.Tensor) -> float:
-    """Return the largest absolute difference; infinite where the shapes differ."""
-    if one.shape != other.shape:
-        return float("inf")
-    return float((one - other).abs().max()) if one.numel() else 0.0
+def _find_largest(tensor: torch.Tensor) -> float:
+    return float(tensor.abs().max()) if tensor.numel() else 0.0
+
+
+def _list_bytes(tensor: torch.Tensor) -> list[int]:
+    flat = tensor.contiguous().flatten()
+    return flat.view(torch.uint8).tolist() if flat.numel() else []
