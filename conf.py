@@ -34,6 +34,7 @@ myst_heading_anchors = 3
 prose_checked = ["lessons/*"]
 pins_required = ["lessons/*"]  # a lesson without a run is no lesson
 comparisons_required = ["lessons/*"]
+cited_required = ["lessons/*"]
 nb_render_plugin = "pins"  # shows a page's outputs and hands them to be compared
 nb_execution_in_temp = True  # what a cell writes does not land in docs/
 nb_execution_timeout = 120  # seconds a cell: a loaded machine is slow, a deadlock must end

@@ -1,4 +1,4 @@
-"""The directive ``torch-quote``: the only module here that knows Sphinx."""
+"""The directive ``torch-quote``."""
 
 import os
 import re
@@ -11,10 +11,9 @@ from typing import ClassVar
 from docutils import nodes
 from docutils.parsers.rst import directives
 from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel
-from sphinx.application import Sphinx
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
-from sphinx.util.typing import ExtensionMetadata, OptionSpec
+from sphinx.util.typing import OptionSpec
 
 from fsdp_demo.citations.quotation import find_words
 from fsdp_demo.citations.source import find_object
@@ -140,9 +139,3 @@ def _render_words(words: str) -> list[nodes.Node]:
         position = match.end()
     rendered.append(nodes.Text(words[position:]))
     return rendered
-
-
-def setup(app: Sphinx) -> ExtensionMetadata:
-    """Register the directive with Sphinx."""
-    app.add_directive("torch-quote", TorchQuote)
-    return {"parallel_read_safe": True, "parallel_write_safe": True}
