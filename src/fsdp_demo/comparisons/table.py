@@ -1,4 +1,7 @@
-"""The directive ``comparison-table``: what the comparisons of all lessons found, a row for each."""
+"""The directive ``comparison-table``: what the comparisons of all lessons found, a row for each.
+
+Where all bits were the same it has an equals sign, elsewhere the largest difference.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from sphinx.util.matching import Matcher
 from fsdp_demo.pins.notes import notes_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from sphinx.application import Sphinx
     from sphinx.environment import BuildEnvironment
@@ -48,35 +51,40 @@ def fill_tables(app: Sphinx, document: nodes.document, docname: str) -> None:
 
 
 def _make_table(app: Sphinx, docname: str) -> nodes.table:
-    rows = list(_list_rows(app, docname))
-    parts = list(dict.fromkeys(part for _, row in rows for part in row["largest"]))
-    group = nodes.tgroup("", cols=3 + len(parts))
+    lessons = _list_lessons(app)
+    rows = [row for lesson in lessons.values() for row in lesson]
+    parts = list(dict.fromkeys(part for row in rows for part in row["largest"]))
+    group = nodes.tgroup("", cols=1 + len(parts))
     group += [nodes.colspec("", colwidth=1) for _ in range(group["cols"])]
-    head = ("lesson", "program", "ranks", *parts)
-    group += nodes.thead("", _make_row(*(nodes.Text(title) for title in head)))
+    group += nodes.thead("", _make_row(*(nodes.Text(title) for title in ("program", *parts))))
     body = nodes.tbody()
-    for link, row in rows:
-        texts = (row["program"], str(row["world"]), *(_describe(row, part) for part in parts))
-        body += _make_row(link, *(nodes.Text(text) for text in texts))
+    for name, comparisons in lessons.items():
+        uri = app.builder.get_relative_uri(docname, name)
+        link = nodes.reference("", app.env.titles[name].astext(), refuri=uri, internal=True)
+        lesson = _make_row(link)
+        lesson[0]["morecols"] = len(parts)
+        body += lesson
+        for row in comparisons:
+            words = f"{row['program']}, {row['world']} rank{'s' if row['world'] > 1 else ''}"
+            texts = (words, *(_describe(row, part) for part in parts))
+            body += _make_row(*(nodes.Text(text) for text in texts))
     group += body
     return nodes.table("", group, classes=["comparisons"])
 
 
-def _list_rows(app: Sphinx, docname: str) -> Iterator[tuple[nodes.Node, Mapping[str, Any]]]:
+def _list_lessons(app: Sphinx) -> dict[str, list[Mapping[str, Any]]]:
+    """List the comparisons of each page that must have some."""
     pages = notes_of(app.env).pages
     required = Matcher(app.config.comparisons_required)
-    for name in sorted(filter(required, pages)):
-        for cell in pages[name].cells:
-            for comparison in cell.comparisons:
-                number = name.rpartition("/")[2].partition("-")[0]
-                uri = app.builder.get_relative_uri(docname, name)
-                title = app.env.titles[name].astext()
-                link = nodes.reference("", number, refuri=uri, internal=True, reftitle=title)
-                yield link, comparison
+    found = {
+        name: [comparison for cell in pages[name].cells for comparison in cell.comparisons]
+        for name in sorted(filter(required, pages))
+    }
+    return {name: comparisons for name, comparisons in found.items() if comparisons}
 
 
 def _describe(row: Mapping[str, Any], part: str) -> str:
-    return "bit-identical" if row["identical"][part] else f"{row['largest'][part]:.1e}"
+    return "=" if row["identical"][part] else f"{row['largest'][part]:.1e}"
 
 
 def _make_row(*cells: nodes.Node) -> nodes.row:
