@@ -15,16 +15,21 @@ language = "en"
 
 extensions = [
     "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.intersphinx",
     "sphinx_copybutton",
     "sphinx_design",
     "fsdp_demo.pins",  # compares what the cells print with what was reviewed
     "fsdp_demo.prose",  # sentences take their numbers from the run
     "fsdp_demo.comparisons",  # each lesson's programs equal the plain model
     "fsdp_demo.citations",  # quotes torch from the installed torch
+    "tools.api_reference",  # short names of types, classes without their constructors
     "tools.execution_cache",  # where `nox -s live` keeps outputs, and for how long
     "tools.progress",
 ]
 exclude_patterns = ["_pins"]
+default_role = "code"  # in docstrings `x` is code, as in Markdown
 nitpicky = True  # a reference to nothing is an error
 smartquotes = False  # prose quotes what torch prints: its quotes and dashes stay as they are
 
@@ -39,6 +44,15 @@ nb_render_plugin = "pins"  # shows a page's outputs and hands them to be compare
 nb_execution_in_temp = True  # what a cell writes does not land in docs/
 nb_execution_timeout = 120  # seconds a cell: a loaded machine is slow, a deadlock must end
 nb_execution_show_tb = False  # the extension reports a failed cell, with its line
+
+# The API reference: docstrings, read where no torch is installed
+autodoc_mock_imports = ["torch"]
+napoleon_use_ivar = True
+python_maximum_signature_line_length = 60  # a longer signature has a line for each parameter
+intersphinx_mapping = {  # `python -m tools.inventories` makes the files: a build asks no network
+    "python": ("https://docs.python.org/3", "_inventories/python.inv"),
+    "torch": ("https://pytorch.org/docs/2.2", "_inventories/torch.inv"),
+}
 
 # The site
 html_theme = "sphinx_book_theme"

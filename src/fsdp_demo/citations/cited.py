@@ -62,10 +62,10 @@ class CitedNotMeasured(SphinxDirective):
         box += content
         if "because" in self.options:
             reason, messages = self.parse_inline(self.options["because"].rstrip("."))
-            box += nodes.paragraph("", "", nodes.Text("Not measured here, because "), *reason)
-            box[-1] += nodes.Text(".")
-            box += messages
-            self.set_source_info(box[-1])
+            words = (nodes.Text("Not measured here, because "), *reason, nodes.Text("."))
+            paragraph = nodes.paragraph("", "", *words)
+            self.set_source_info(paragraph)
+            box += [paragraph, *messages]
         else:
             self._warn("it doesn't say why this wasn't measured: add `:because: …`")
         return [box]

@@ -77,7 +77,7 @@ FUNCTIONAL: dict[str, Kind] = {
     "all_to_all_single": "all-to-all",
 }
 # Newer torch imports it into `torch.distributed.distributed_c10d`; 2.2.2 has it here alone.
-_resolve = vars(_distributed_c10d)["_resolve_process_group"]
+_resolve = _distributed_c10d._resolve_process_group  # type: ignore[attr-defined]  # noqa: SLF001
 
 GROUP_ARGUMENTS = ("group_name", "ranks")
 

@@ -61,9 +61,8 @@ def _make_table(app: Sphinx, docname: str) -> nodes.table:
     for name, comparisons in lessons.items():
         uri = app.builder.get_relative_uri(docname, name)
         link = nodes.reference("", app.env.titles[name].astext(), refuri=uri, internal=True)
-        lesson = _make_row(link)
-        lesson[0]["morecols"] = len(parts)
-        body += lesson
+        entry = nodes.entry("", nodes.paragraph("", "", link), morecols=len(parts))
+        body += nodes.row("", entry)
         for row in comparisons:
             words = f"{row['program']}, {row['world']} rank{'s' if row['world'] > 1 else ''}"
             texts = (words, *(_describe(row, part) for part in parts))

@@ -57,7 +57,7 @@ class ParameterSlice:
 
     @property
     def part_rows(self) -> tuple[PartRow, ...]:
-        """The rows held in part: none, one or two, in order."""
+        """The rows held in part, none, one or two of them, in order."""
         width = self.row_numel
         parts = []
         for row in dict.fromkeys((self.start // width, (self.stop - 1) // width)):
