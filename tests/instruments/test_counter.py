@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -158,6 +160,47 @@ def count_through_python(rank: int, _world: int) -> list[Collective]:
     with count_collectives(nn.Module()) as record:
         group.allreduce([torch.ones(3)], dist.AllreduceOptions())
     return record
+
+
+def count_threads(_rank: int, _world: int) -> list[tuple[str, int]]:
+    """Issue collectives of other sizes in threads: in, before, across and after the block."""
+    go_on, go_on_after = threading.Event(), threading.Event()
+
+    def reduce(numel: int, wait: threading.Event | None = None) -> None:
+        if wait is not None:
+            wait.wait()
+        dist.all_reduce(torch.ones(numel))
+
+    class Gathering(threading.Thread):
+        def run(self) -> None:
+            dist.all_gather([torch.ones(1), torch.ones(1)], torch.ones(1))
+
+    before = threading.Thread(target=reduce, args=(7, go_on))
+    before.start()
+    with count_collectives(nn.Linear(1, 1)) as record, ThreadPoolExecutor(1) as pool:
+        pool.submit(reduce, 2).result()
+        pool.submit(reduce, 3).result()
+        own = Gathering()
+        own.start()
+        own.join()
+        reduce(4)
+        go_on.set()
+        before.join()
+        across = threading.Thread(target=reduce, args=(8, go_on_after))
+        across.start()
+    go_on_after.set()
+    across.join()
+    after = threading.Thread(target=reduce, args=(9,))
+    after.start()
+    after.join()
+    return [(collective.kind, collective.nbytes_in) for collective in record]
+
+
+def test_threads_that_the_block_starts_are_counted_while_it_lasts() -> None:
+    """A thread that ran before is not seen: a dispatch mode can't enter it."""
+    seen = run_ranks(count_threads, 2)
+    reduced = [("all-reduce", 4 * numel) for numel in (2, 3, 4)]
+    assert seen == [[*reduced[:2], ("all-gather", 4), reduced[2]]] * 2
 
 
 def test_a_collective_made_of_another_is_one() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -39,8 +40,8 @@ def count_collectives(model: nn.Module) -> Iterator[list[Collective]]:
 
     The list grows as the block runs.  It works where torch dispatches operators, so it does not
     depend on the Python function that a version of torch calls.  Collectives of the forward, of the
-    backward and of anything else in the block are seen, FSDP's own or not; work that the block
-    starts in another Python thread is not.
+    backward and of anything else in the block are seen, FSDP's own or not, and those of threads
+    that the block starts; not those of a thread that ran before.
 
     Args:
         model: the model whose forward and whose units are meant: wrapped by FSDP, by `fully_shard`
@@ -55,6 +56,9 @@ def count_collectives(model: nn.Module) -> Iterator[list[Collective]]:
         stack.enter_context(counter.phases.watch(model))
         for owner, name in _list_python_methods():
             stack.enter_context(replaced(owner, name, counter.listen))
+        # A dispatch mode is one thread's.
+        stack.enter_context(replaced(threading.Thread, "start", counter.follow))
+        stack.callback(counter.end)
         stack.enter_context(counter)
         yield counter.record
 
@@ -89,11 +93,40 @@ class _Counter(TorchDispatchMode):  # type: ignore[misc,unused-ignore]  # untype
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()  # type: ignore[no-untyped-call,unused-ignore]
+        self.model = model
+        self.ended = False  # a thread that the block started may go on after it
+        self.first = self  # the counter of the block's own thread
         self.record: list[Collective] = []
         self.phases = PhaseWatch()
         self.owners = Owners(model)
         self.ranks: dict[tuple[int, ...], tuple[int, ...]] = {}  # one tuple for each group
         self.inside = False  # a collective that another one is made of is not counted again
+
+    def end(self) -> None:
+        """Write down nothing more, in no thread."""
+        self.ended = True
+
+    def follow(self, start: Callable[[threading.Thread], None]) -> Callable[..., None]:
+        """Return `threading.Thread.start`, made to count in the threads that it starts."""
+
+        def starting(thread: threading.Thread) -> None:
+            run = thread.run
+
+            def counted_run() -> None:
+                with self.fork():
+                    run()
+
+            thread.run = counted_run  # type: ignore[method-assign]
+            start(thread)
+
+        return starting
+
+    def fork(self) -> _Counter:
+        """Return a counter for another thread, which writes into the same record."""
+        other = _Counter(self.model)
+        other.first, other.record = self.first, self.record
+        other.phases, other.owners, other.ranks = self.phases, self.owners, self.ranks
+        return other
 
     def __torch_dispatch__(
         self,
@@ -149,6 +182,8 @@ class _Counter(TorchDispatchMode):  # type: ignore[misc,unused-ignore]  # untype
 
     def write(self, kind: Kind, inputs: Any, outputs: Any, group: Any) -> None:  # noqa: ANN401
         """Append one record; `inputs` and `outputs` are tensors or nested lists of them."""
+        if self.first.ended:
+            return
         given, taken = list(list_tensors(inputs)), list(list_tensors(outputs))
         ranks = list_ranks(group)
         dtypes = dict.fromkeys(name_dtype(tensor.dtype) for tensor in given or taken)
