@@ -75,5 +75,4 @@ def _draw_unit(canvas: Canvas, unit: Unit, top: float) -> str:
         canvas.box(4, bar, WIDTH, BAR)
     for gap in flat.padding:
         canvas.hatch(4 + gap.start * scale, bar, (gap.stop - gap.start) * scale, BAR)
-    padding = sum(gap.stop - gap.start for gap in flat.padding)
-    return f"{label}, {padding:,} of them padding; ranks {unit.ranks[0]} to {unit.ranks[-1]}"
+    return f"{label}, {flat.padding_numel:,} of them padding; ranks {unit.ranks[0]} to {unit.ranks[-1]}"
