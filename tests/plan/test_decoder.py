@@ -32,7 +32,9 @@ def predict(size: Size, strategy: str) -> tuple[Any, ...]:
     return made.layout(RANKS), made.collectives, made.memory
 
 
-def measure(size: Size, strategy: str, mode: Any) -> tuple[Any, ...]:
+def measure(
+    size: Size, strategy: str, mode: contextlib.AbstractContextManager[object]
+) -> tuple[Any, ...]:
     with fake_world(WORLD, RANK), mode:
         model = FullyShardedDataParallel(
             Decoder(size),

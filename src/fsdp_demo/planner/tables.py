@@ -140,11 +140,12 @@ def compare_plans(plans: Sequence[tuple[str, str, Plan]]) -> str:
         for policy, strategy, plan in plans
     ]
     table = lay_table((*(("policy",) if several else ()), *head), rows, left=1 + several)
-    legend = [
+    figures = (
         f"For rank {plans[0][2].rank}: all-gathers in forward + backward; bytes received from"
         " others in a step, bytes of parameters at rest, and the peak of unsharded parameters in"
         " each phase."
-    ]
+    )
+    legend = [figures]
     if not several:
         legend.insert(0, f"Policy: {policies.pop()}.")
     if any("x" in row[1 + several] for row in rows):
