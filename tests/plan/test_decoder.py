@@ -9,36 +9,42 @@ import pytest
 import torch
 from torch._subclasses import FakeTensorMode
 from torch.distributed.fsdp import FullyShardedDataParallel, ShardingStrategy
-from torch.distributed.fsdp.wrap import ModuleWrapPolicy
 
 from fsdp_demo.collectives import count_collectives
 from fsdp_demo.layout import read_layout
 from fsdp_demo.memory import record_memory
 from fsdp_demo.planner import plan
-from tests.plan.decoder import Decoder, DecoderBlock, Size
+from tests.plan.decoder import read_decoder
 from tests.plan.fake_world import fake_world, take_apart
 
 WORLD, RANK = 1024, 1000
 RANKS = (0, RANK, WORLD - 1)
-SMALL = Size(blocks=4, width=256, heads=4, hidden=688, words=1000)
-POLICY = ModuleWrapPolicy({DecoderBlock})
+WHOLE: dict[str, int] = {}  # as the lesson has it: about seven billion weights
+SMALL = {"blocks": 4, "width": 256, "heads": 4, "hidden": 688, "words": 1000}
+LESSON = read_decoder()
 
 
-def predict(size: Size, strategy: str) -> tuple[Any, ...]:
+def predict(size: dict[str, int], strategy: str) -> tuple[Any, ...]:
     with torch.device("meta"):
-        model = Decoder(size)
-        tokens = torch.zeros(1, 16, dtype=torch.long)
-    made = plan(model, world=WORLD, rank=RANK, policy=POLICY, strategy=strategy, example=tokens)
+        model = LESSON["Decoder"](**size)
+    made = plan(
+        model,
+        world=WORLD,
+        rank=RANK,
+        policy=LESSON["per_block"],
+        strategy=strategy,
+        example=LESSON["TOKENS"],
+    )
     return made.layout(RANKS), made.collectives, made.memory
 
 
 def measure(
-    size: Size, strategy: str, mode: contextlib.AbstractContextManager[object]
+    size: dict[str, int], strategy: str, mode: contextlib.AbstractContextManager[object]
 ) -> tuple[Any, ...]:
     with fake_world(WORLD, RANK), mode:
         model = FullyShardedDataParallel(
-            Decoder(size),
-            auto_wrap_policy=POLICY,
+            LESSON["Decoder"](**size),
+            auto_wrap_policy=LESSON["per_block"],
             sharding_strategy=ShardingStrategy[strategy],
             device_id=torch.device("cpu"),
         )
@@ -62,6 +68,6 @@ def test_whole_decoder(strategy: str, request: pytest.FixtureRequest) -> None:
     """6.7 billion weights, on tensors without numbers: `--thorough` only."""
     if not request.config.getoption("--thorough", default=False):
         pytest.skip("takes half a minute: --thorough")
-    planned = predict(Size(), strategy)
+    planned = predict(WHOLE, strategy)
     assert planned[0].unit("").flat_parameter.numel == 262_148_096
-    assert planned == measure(Size(), strategy, FakeTensorMode())
+    assert planned == measure(WHOLE, strategy, FakeTensorMode())
