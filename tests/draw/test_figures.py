@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from fsdp_demo.draw import (
+    Bar,
     Figure,
     TreeRow,
+    draw_bars,
     draw_line,
     draw_matrix,
     draw_mesh,
@@ -51,6 +53,11 @@ FIGURES = {
         ],
     ),
     "timeline": draw_timelines("a step", {"FULL_SHARD": STEP}),
+    "bars": draw_bars(
+        "bytes <of> all",
+        {"one": [Bar("8", (1.0, 3.0), "1 + 3")], "other": [Bar("64", (0, 0.001), "0 + 0.001")]},
+        ["at rest", "whole"],
+    ),
 }
 
 
@@ -164,6 +171,20 @@ def test_a_timeline_says_the_peak_and_each_event() -> None:
     words = "\n".join(FIGURES["timeline"].words)
     assert "most bytes of whole weights: 100" in words
     assert "forward: gather a [a], forward-start a [a], free a [none]" in words
+
+
+def test_bars_share_a_scale_and_the_smallest_amount_is_seen() -> None:
+    boxes = [float(box.get("width") or 0) for box in svg_of(FIGURES["bars"]).iter(f"{SVG}rect")]
+    rest, whole, least = boxes[2:]  # after the legend's two
+    assert whole == pytest.approx(3 * rest, abs=0.2)
+    assert least == 1
+    assert FIGURES["bars"].words == ("one, 8: 1 + 3", "other, 64: 0 + 0.001")
+
+
+@pytest.mark.parametrize("parts", [(-1.0,), (1.0, 2.0)])
+def test_a_bar_below_zero_or_beside_its_legend_is_refused(parts: tuple[float, ...]) -> None:
+    with pytest.raises(ValueError, match="bar '8' has parts"):
+        draw_bars("bytes", {"one": [Bar("8", parts, "")]})
 
 
 def test_owners_come_row_by_row_from_a_layouts_shards() -> None:

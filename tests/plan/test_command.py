@@ -83,7 +83,7 @@ def test_svg_is_a_file_of_its_own(tmp_path: Path, capsys: pytest.CaptureFixture[
     for world in (4, 1024):
         assert run(f"plan some_models:make --world {world} --svg shards.svg") == 0
         text = (tmp_path / "shards.svg").read_text(encoding="utf-8")
-        root = ET.fromstring(text)  # noqa: S314  # we wrote it  # we wrote it
+        root = ET.fromstring(text)  # noqa: S314  # we wrote it
         assert root.tag.endswith("svg")
         assert "color:#111" in text
         assert f"{world} shards" in text
@@ -95,10 +95,29 @@ def test_compare(capsys: pytest.CaptureFixture[str]) -> None:
     """One line for each policy, strategy and world."""
     line = "plan some_models:make --world 2 4 --policy none Block --strategy FULL_SHARD NO_SHARD"
     assert run(f"{line} --compare") == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert len([line for line in lines if "SHARD" in line]) == 8
+    text = capsys.readouterr().out
+    assert len([line for line in text.splitlines() if "SHARD" in line]) == 8
+    assert text.count("is assumed") == 1, "what all plans say is said once"
     assert run(line) == 2
     assert "--compare" in capsys.readouterr().err
+
+
+def test_compare_takes_a_mesh_for_each_world(capsys: pytest.CaptureFixture[str]) -> None:
+    """Hybrid strategies use it; the others shard over the whole world all the same."""
+    line = "plan some_models:make --world 4 6 --strategy FULL_SHARD HYBRID_SHARD --mesh 2x2 3x2"
+    assert run(f"{line} --compare") == 0
+    rows = [line.split()[:2] for line in capsys.readouterr().out.splitlines() if "SHARD" in line]
+    assert rows == [
+        ["FULL_SHARD", "4"],
+        ["FULL_SHARD", "6"],
+        ["HYBRID_SHARD", "2x2"],
+        ["HYBRID_SHARD", "3x2"],
+    ]
+
+
+def test_compare_says_that_a_policy_matches_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("plan some_models:make --world 2 4 --policy none size:999 --compare") == 0
+    assert "matches no module" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -119,6 +138,7 @@ def test_compare(capsys: pytest.CaptureFixture[str]) -> None:
         ("plan some_models:make --world 8 --mesh 3x2 --strategy HYBRID_SHARD", "6 ranks"),
         ("plan some_models:make --world 8 --mesh 4 --strategy HYBRID_SHARD", "as in 2x4"),
         ("plan some_models:make --world 8 --strategy HYBRID_SHARD", "needs mesh"),
+        ("plan some_models:make --world 8 --mesh 2x4", "--mesh is for hybrid strategies"),
         ("plan some_models:make --world 8 --strategy ZERO", "no sharding strategy 'ZERO'"),
         ("plan some_models:make --world 8 --param-dtype int8", "no floating dtype"),
         ("plan some_models:make --world 8 --rank 8", "rank 8 is not in a world of 8"),

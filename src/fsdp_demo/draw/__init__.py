@@ -1,5 +1,6 @@
 """Figures drawn from measured records: who owns what, what a step does, who talks to whom."""
 
+from fsdp_demo.draw.bars import Bar, draw_bars
 from fsdp_demo.draw.matrix import draw_line, draw_matrix, find_owners
 from fsdp_demo.draw.mesh import draw_mesh
 from fsdp_demo.draw.svg import Figure
@@ -7,8 +8,10 @@ from fsdp_demo.draw.timeline import draw_timelines
 from fsdp_demo.draw.tree import TreeRow, draw_tree
 
 __all__ = [
+    "Bar",
     "Figure",
     "TreeRow",
+    "draw_bars",
     "draw_line",
     "draw_matrix",
     "draw_mesh",

@@ -12,8 +12,16 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from torch.distributed.fsdp import BackwardPrefetch, ShardingStrategy
 
 from fsdp_demo.planner.errors import PlanError
-from fsdp_demo.planner.inputs import find_object, make_mesh, make_model, make_policy, make_precision
+from fsdp_demo.planner.inputs import (
+    choose_mesh,
+    find_object,
+    make_mesh,
+    make_model,
+    make_policy,
+    make_precision,
+)
 from fsdp_demo.planner.make import plan
+from fsdp_demo.planner.policy import is_hybrid
 from fsdp_demo.planner.shardmap import draw_shards, write_svg
 from fsdp_demo.planner.tables import compare_plans, list_collectives, table_of
 
@@ -55,7 +63,8 @@ def make_parser() -> Parser:
         help="lay several worlds, policies, strategies side by side",
     )
     add("--rank", type=int, default=0, help="the rank to plan for")
-    add("--mesh", help="replicas x shards, as in 2x4, for a hybrid strategy")
+    meshes = "replicas x shards of the hybrid strategies, as in 2x4; for several worlds, one each"
+    add("--mesh", nargs="+", default=[], help=meshes)
     add("--use-orig-params", action="store_true")
     add("--param-dtype", help="as in bfloat16")
     add("--reduce-dtype", help="likewise")
@@ -93,6 +102,9 @@ def _run(options: argparse.Namespace) -> int:
         raise PlanError(f"several values of --{several[0]}: add --compare to lay them side by side")
     if options.compare and (options.json or options.svg or options.order):
         raise PlanError("--compare prints a table only: leave out --json, --svg and --order")
+    meshes = [make_mesh(word) for word in options.mesh]
+    if meshes and not any(is_hybrid(strategy) for strategy in options.strategy):
+        raise PlanError("--mesh is for hybrid strategies: add --strategy HYBRID_SHARD")
     model = make_model(options.model, options.device)
     example = None if options.example is None else find_object(options.example)
     if callable(example):
@@ -103,7 +115,6 @@ def _run(options: argparse.Namespace) -> int:
         "use_orig_params": options.use_orig_params,
         "backward_prefetch": PREFETCH[options.backward_prefetch],
         "forward_prefetch": options.forward_prefetch,
-        "mesh": make_mesh(options.mesh),
         "example": example,
         "steps": options.steps,
         "accumulate": options.accumulate,
@@ -115,7 +126,12 @@ def _run(options: argparse.Namespace) -> int:
             policy,
             strategy,
             plan(
-                model, world=world, policy=make_policy(policy, model), strategy=strategy, **shared
+                model,
+                world=world,
+                policy=make_policy(policy, model),
+                strategy=strategy,
+                mesh=choose_mesh(meshes, world) if is_hybrid(strategy) else None,
+                **shared,
             ),
         )
         for policy in options.policy

@@ -66,10 +66,14 @@ class Contents:
     is_padding: tuple[bool, ...]
 
     @property
+    def all_places(self) -> tuple[Place, ...]:
+        """The places of all parameters, and after them those of shared ones again."""
+        return (*self.places, *(place for place, _ in self.shared))
+
+    @property
     def modules(self) -> list[nn.Module]:
         """The modules that have one of the parameters, each once."""
-        places = (*self.places, *(place for place, _ in self.shared))
-        return list({id(place.module): place.module for place in places}.values())
+        return list({id(place.module): place.module for place in self.all_places}.values())
 
     @property
     def numel(self) -> int:

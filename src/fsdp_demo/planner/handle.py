@@ -185,7 +185,7 @@ class Handle:
     def drop_views(self) -> None:
         """Forget the views, in the modules too."""
         self.views = []
-        for place in (*self.contents.places, *(place for place, _ in self.contents.shared)):
+        for place in self.contents.all_places:
             vars(place.module).pop(place.name, None)
             if self.use_orig_params:
                 place.module._parameters.pop(place.name, None)
@@ -195,7 +195,7 @@ class Handle:
         if self.use_orig_params:
             return
         pieces = torch.empty(0, dtype=flat.dtype, device="meta")
-        for place in (*self.contents.places, *(place for place, _ in self.contents.shared)):
+        for place in self.contents.all_places:
             if hasattr(place.module, place.name):
                 delattr(place.module, place.name)
             setattr(place.module, place.name, pieces)

@@ -18,6 +18,8 @@ from torch.distributed.fsdp.wrap import (
 from fsdp_demo.planner.errors import PlanError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from fsdp_demo.planner.policy import WrapPolicy
 
 
@@ -111,15 +113,19 @@ def make_precision(param: str | None, reduce: str | None) -> MixedPrecision | No
     return MixedPrecision(param_dtype=dtypes[0], reduce_dtype=dtypes[1])
 
 
-def make_mesh(word: str | None) -> tuple[int, int] | None:
+def make_mesh(word: str) -> tuple[int, int]:
     """Return `2x4` as (2, 4).
 
     Raises:
         PlanError: it is no such pair.
     """
-    if word is None:
-        return None
     replicas, _, shards = word.partition("x")
     if not (replicas.isdecimal() and shards.isdecimal()):
         raise PlanError(f"--mesh {word}: give replicas x shards, as in 2x4")
     return int(replicas), int(shards)
+
+
+def choose_mesh(meshes: Sequence[tuple[int, int]], world: int) -> tuple[int, int] | None:
+    """Return the mesh of that world; the first where none is, which the plan then refuses."""
+    fitting = (mesh for mesh in meshes if mesh[0] * mesh[1] == world)
+    return next(fitting, meshes[0] if meshes else None)

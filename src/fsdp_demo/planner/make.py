@@ -12,6 +12,7 @@ from fsdp_demo.planner.copies import copy_model
 from fsdp_demo.planner.errors import PlanError, RefusedRunError
 from fsdp_demo.planner.groups import World
 from fsdp_demo.planner.notes import (
+    explain_failure,
     find_left_behind,
     find_never_run,
     list_ignored,
@@ -128,8 +129,7 @@ def plan(  # noqa: PLR0913  # FSDP's constructor has as many
     except RefusedRunError as error:
         unknown = f"torch fails as it runs: {error}"
     except Exception as error:  # noqa: BLE001  # the model's own forward may raise anything
-        first = (str(error).strip() or "no message").splitlines()[0]
-        unknown = f"the model can't be run on the meta device: {type(error).__name__}: {first}"
+        unknown = f"the model can't be run on the meta device: {explain_failure(error)}"
     finally:
         run.close()
     return Plan(

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from fsdp_demo.records import Unit
 
 MODELED = "2.2.2"  # the torch whose rules a plan follows
+# How torch says that an operator has to see what is in a tensor.
+NEEDS_NUMBERS = re.compile(r"(aten::\w+).*: attempted to run this operator with Meta tensors")
 
 
 def list_ignored(root: PlannedUnit, units: Sequence[PlannedUnit]) -> tuple[Parameter, ...]:
@@ -113,7 +116,7 @@ def find_left_behind(root: PlannedUnit, units: Sequence[PlannedUnit]) -> str | N
         if unit.handle is None:
             continue
         contents = unit.handle.contents
-        for place in (*contents.places, *(place for place, _ in contents.shared)):
+        for place in contents.all_places:
             placed.add((id(place.module), place.name))
         owner |= {id(param): name_unit(unit.name) for param in contents.params}
     for name, module in root.named_modules():
@@ -125,3 +128,11 @@ def find_left_behind(root: PlannedUnit, units: Sequence[PlannedUnit]) -> str | N
                     " alone: let the policy put both in one unit"
                 )
     return None
+
+
+def explain_failure(error: Exception) -> str:
+    """Return in one line why a forward or backward fails on the meta device."""
+    text = str(error).strip() or "no message"
+    if isinstance(error, NotImplementedError) and (read := NEEDS_NUMBERS.match(text)):
+        return f"it reads the numbers of a tensor ({read[1]}), and a plan has none"
+    return f"{type(error).__name__}: {text.splitlines()[0]}"

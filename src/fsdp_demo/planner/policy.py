@@ -12,6 +12,7 @@ from torch.distributed.fsdp._wrap_utils import _auto_wrap
 from torch.distributed.fsdp.wrap import _Policy
 
 from fsdp_demo.planner.errors import PlanError
+from fsdp_demo.planner.groups import HYBRID
 from fsdp_demo.planner.unit import PlannedUnit, find_ignored_modules, find_ignored_params
 
 if TYPE_CHECKING:
@@ -137,3 +138,12 @@ def read_strategy(strategy: ShardingStrategy | str) -> ShardingStrategy:
         names = ", ".join(ShardingStrategy.__members__)
         raise PlanError(f"no sharding strategy {strategy!r}: give one of {names}")
     return ShardingStrategy[strategy]
+
+
+def is_hybrid(strategy: ShardingStrategy | str) -> bool:
+    """Whether a strategy shards along one axis of a mesh and replicates along the other.
+
+    Raises:
+        PlanError: torch has no such strategy.
+    """
+    return read_strategy(strategy) in HYBRID

@@ -16,7 +16,15 @@ from fsdp_demo.records.words import name_unit
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from fsdp_demo.records import Collective, MemoryEvent, Parameter, Phase, Shard, Unit
+    from fsdp_demo.records import (
+        Collective,
+        FlatParameter,
+        MemoryEvent,
+        Parameter,
+        Phase,
+        Shard,
+        Unit,
+    )
 
 
 @dataclass(frozen=True)
@@ -81,24 +89,19 @@ class Plan:
         return Layout(self.units, shards, self.ignored)
 
     @property
+    def _flats(self) -> list[FlatParameter]:
+        """The flat parameters, in the order of their units."""
+        return [unit.flat_parameter for unit in self.units if unit.flat_parameter is not None]
+
+    @property
     def numel(self) -> int:
         """Numbers of all flat parameters' parameters, without padding."""
-        return sum(
-            parameter.numel
-            for unit in self.units
-            if unit.flat_parameter is not None
-            for parameter in unit.flat_parameter.parameters
-        )
+        return sum(parameter.numel for flat in self._flats for parameter in flat.parameters)
 
     @property
     def padding_numel(self) -> int:
         """Numbers of all flat parameters that are padding, over a sharding group."""
-        return sum(
-            gap.stop - gap.start
-            for unit in self.units
-            if unit.flat_parameter is not None
-            for gap in unit.flat_parameter.padding
-        )
+        return sum(flat.padding_numel for flat in self._flats)
 
     @property
     def rest_nbytes(self) -> int:
@@ -106,11 +109,7 @@ class Plan:
 
         Its shards alone; ignored parameters are none of FSDP's.
         """
-        return sum(
-            flat.shard_numel * nbytes_of(flat.dtype)
-            for unit in self.units
-            if (flat := unit.flat_parameter) is not None
-        )
+        return sum(flat.shard_numel * nbytes_of(flat.dtype) for flat in self._flats)
 
     def peak_nbytes(self, phase: Phase | None = None) -> int | None:
         """Return the most bytes of unsharded parameters that exist at once in a phase, or ever.

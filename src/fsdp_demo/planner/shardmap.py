@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from fsdp_demo.planner.result import Plan
     from fsdp_demo.records import Unit
 
-WIDTH = 640.0  # pixels, of a flat parameter
+WIDTH = 380.0  # pixels, of a flat parameter: a telephone shows it at its full size
 BAR = 22.0
 ROW = 74.0
 MOST_SHARDS = 64  # more are too narrow to be told apart
@@ -75,5 +75,5 @@ def _draw_unit(canvas: Canvas, unit: Unit, top: float) -> str:
         canvas.box(4, bar, WIDTH, BAR)
     for gap in flat.padding:
         canvas.hatch(4 + gap.start * scale, bar, (gap.stop - gap.start) * scale, BAR)
-    padding = sum(gap.stop - gap.start for gap in flat.padding)
-    return f"{label}, {padding:,} of them padding; ranks {unit.ranks[0]} to {unit.ranks[-1]}"
+    padding = f"{flat.padding_numel:,} of them padding"
+    return f"{label}, {padding}; ranks {unit.ranks[0]} to {unit.ranks[-1]}"

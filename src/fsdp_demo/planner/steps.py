@@ -117,15 +117,12 @@ def move_to_meta(value: Any) -> Any:  # arguments of a forward
 def _checkpoints_on_meta() -> Iterator[None]:
     """Let torch.utils.checkpoint run: it looks for a random state on each tensor's device."""
 
-    def infer(original: Callable[..., str]) -> Callable[..., str]:
-        return lambda *args: original(*(a for a in args if not _is_meta(a)))
-
-    def states(original: Callable[..., Any]) -> Callable[..., Any]:
+    def leave_out(original: Callable[..., Any]) -> Callable[..., Any]:
         return lambda *args: original(*(a for a in args if not _is_meta(a)))
 
     with (
-        replaced(checkpoint, "_infer_device_type", infer),
-        replaced(checkpoint, "get_device_states", states),
+        replaced(checkpoint, "_infer_device_type", leave_out),
+        replaced(checkpoint, "get_device_states", leave_out),
     ):
         yield
 

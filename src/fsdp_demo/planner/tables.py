@@ -45,16 +45,13 @@ def table_of(plan: Plan) -> str:
     head = ("unit", "class", *(() if uniform else ("strategy",)))
     numbers = ("dtype", "params", "numbers", "padding", "in a shard")
     rows = _fold(plan.units, with_strategy=not uniform)
-    said = [f"note: {note}" for note in plan.notes]
-    if plan.unknown is not None:
-        said.append(f"unknown: collectives and peaks: {plan.unknown}")
     return "\n\n".join(
         (
             f"rank {plan.rank} of {plan.world}, {chosen}; rules of torch 2.2.2",
             lay_table((*head, *numbers), rows, left=len(head)),
             lay_table(("", *PHASES), _list_figures(plan)),
             _list_totals(plan),
-            *(textwrap.fill(line, COLUMNS, subsequent_indent="  ") for line in said),
+            *map(_fold_text, _list_said(plan)),
         )
     )
 
@@ -84,14 +81,13 @@ def _describe(unit: Unit, *, with_strategy: bool) -> tuple[str, ...]:
     start = (unit.class_name, unit.strategy) if with_strategy else (unit.class_name,)
     if flat is None:
         return (*start, "-", "0", "0", "0", "0")
-    padding = sum(gap.stop - gap.start for gap in flat.padding)
     gathered = "" if flat.gathered_dtype == flat.dtype else f" as {flat.gathered_dtype}"
     return (
         *start,
         flat.dtype + gathered,
         number(len(flat.parameters)),
         number(sum(parameter.numel for parameter in flat.parameters)),
-        number(padding),
+        number(flat.padding_numel),
         number(flat.shard_numel),
     )
 
@@ -132,28 +128,56 @@ def _list_totals(plan: Plan) -> str:
 
 
 def compare_plans(plans: Sequence[tuple[str, str, Plan]]) -> str:
-    """Return plans side by side; each comes with the words for its policy and its strategy."""
-    head = ("policy", "strategy", "world", "gathers", "received", "at rest", "peak fwd", "peak bwd")
+    """Return plans side by side; each comes with the words for its policy and its strategy.
+
+    Their notes stand below, each once; a policy that they all have is said once too.
+    """
+    policies = {policy for policy, _, _ in plans}
+    several = len(policies) > 1
+    head = ("strategy", "world", "gathers", "received", "at rest", "peak fwd", "peak bwd")
     rows = [
-        (
-            policy,
-            strategy,
-            str(plan.world),
-            UNKNOWN
-            if plan.collectives is None
-            else " + ".join(str(plan.count("all-gather", phase)) for phase in PHASES),
-            short_nbytes(plan.received_nbytes),
-            short_nbytes(plan.rest_nbytes),
-            *(short_nbytes(plan.peak_nbytes(phase)) for phase in PHASES),
-        )
+        (*((policy,) if several else ()), strategy, *_list_choice(plan))
         for policy, strategy, plan in plans
     ]
-    legend = (
+    table = lay_table((*(("policy",) if several else ()), *head), rows, left=1 + several)
+    figures = (
         f"For rank {plans[0][2].rank}: all-gathers in forward + backward; bytes received from"
         " others in a step, bytes of parameters at rest, and the peak of unsharded parameters in"
         " each phase."
     )
-    return f"{lay_table(head, rows, left=2)}\n\n{textwrap.fill(legend, COLUMNS)}"
+    legend = [figures]
+    if not several:
+        legend.insert(0, f"Policy: {policies.pop()}.")
+    if any("x" in row[1 + several] for row in rows):
+        legend.append("A mesh is written as replicas x shards.")
+    said = dict.fromkeys(line for _, _, plan in plans for line in _list_said(plan))
+    return "\n\n".join((table, *map(_fold_text, (" ".join(legend), *said))))
+
+
+def _list_choice(plan: Plan) -> tuple[str, ...]:
+    """Return what a plan is chosen by: its world, or its mesh, and its figures."""
+    group = plan.units[0]
+    gathers = [plan.count("all-gather", phase) for phase in PHASES]
+    replicas = len(group.replica_ranks)
+    return (
+        f"{replicas}x{len(group.ranks)}" if replicas else str(plan.world),
+        UNKNOWN if plan.collectives is None else " + ".join(map(str, gathers)),
+        short_nbytes(plan.received_nbytes),
+        short_nbytes(plan.rest_nbytes),
+        *(short_nbytes(plan.peak_nbytes(phase)) for phase in PHASES),
+    )
+
+
+def _list_said(plan: Plan) -> list[str]:
+    """Return what a plan says besides its figures."""
+    said = [f"note: {note}" for note in plan.notes]
+    if plan.unknown is not None:
+        said.append(f"unknown: collectives and peaks: {plan.unknown}")
+    return said
+
+
+def _fold_text(text: str) -> str:
+    return textwrap.fill(text, COLUMNS, subsequent_indent="  " if text[0].islower() else "")
 
 
 def short_nbytes(value: int | None) -> str:
@@ -162,7 +186,7 @@ def short_nbytes(value: int | None) -> str:
         return UNKNOWN
     size, unit = float(value), "B"
     for larger in ("kB", "MB", "GB", "TB", "PB"):
-        if size < 999.5:  # noqa: PLR2004  # what rounds to 1000  # what rounds to 1000
+        if size < 999.5:  # noqa: PLR2004  # what rounds to 1000
             break
         size, unit = size / 1000, larger
     return f"{size:.0f} B" if unit == "B" else f"{size:#.3g} {unit}".replace(". ", " ")

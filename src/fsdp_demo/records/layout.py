@@ -77,6 +77,11 @@ class FlatParameter:
     parameters: tuple[Parameter, ...]
     padding: tuple[Padding, ...]
 
+    @property
+    def padding_numel(self) -> int:
+        """Numbers of it that are padding, of either kind."""
+        return sum(gap.stop - gap.start for gap in self.padding)
+
 
 @dataclass(frozen=True, slots=True)
 class Unit:
