@@ -11,11 +11,12 @@ from fsdp_demo.draw import (
     draw_line,
     draw_matrix,
     draw_mesh,
+    draw_sequence,
     draw_timelines,
     draw_tree,
     find_owners,
 )
-from fsdp_demo.records import Layout, MemoryEvent, ParameterSlice, Shard
+from fsdp_demo.records import Event, Layout, MemoryEvent, ParameterSlice, Shard
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -34,6 +35,13 @@ STEP = [
     event("reduced", "backward", "a"),
 ]
 
+LANES = ["your kernel", "rank 0", "rank 1"]
+RUN = [
+    Event(("your kernel",), "begin", "rank 1"),
+    Event(("rank 0", "rank 1"), "summing", is_joint=True),
+    Event(("rank 1",), "done", "your kernel"),
+]
+
 FIGURES = {
     "matrix": draw_matrix("weight", [[0, 0, 1], [1, 1, 1]]),
     "line": draw_line([("weight", 6), ("bias", 1)], 2, 4),
@@ -47,6 +55,7 @@ FIGURES = {
         ],
     ),
     "timeline": draw_timelines("a step", {"FULL_SHARD": STEP}),
+    "sequence": draw_sequence("a run", LANES, RUN),
 }
 
 
@@ -139,6 +148,22 @@ def test_a_timeline_says_the_peak_and_each_event() -> None:
     words = "\n".join(FIGURES["timeline"].words)
     assert "most bytes of whole weights: 100" in words
     assert "forward: gather a [a], forward-start a [a], free a [none]" in words
+
+
+def test_a_sequence_says_who_did_what_and_who_was_told() -> None:
+    assert FIGURES["sequence"].words == (
+        "your kernel -> rank 1: begin",
+        "rank 0, rank 1 together: summing",
+        "rank 1 -> your kernel: done",
+    )
+    words = ["a run", "your", "kernel", "rank", "0", "rank", "1", "begin", "summing", "done"]
+    assert texts(FIGURES["sequence"]) == words
+    assert len(list(svg_of(FIGURES["sequence"]).iter(f"{SVG}rect"))) == 2  # what a rank does
+
+
+def test_an_event_without_a_lane_is_refused() -> None:
+    with pytest.raises(ValueError, match="no lane for rank 1"):
+        draw_sequence("a run", LANES[:2], RUN)
 
 
 def test_owners_come_row_by_row_from_a_layouts_shards() -> None:

@@ -36,8 +36,8 @@ def test_prints_in_rank_order(capfd: pytest.CaptureFixture[str]) -> None:
 def test_catches_what_python_did_not_print(capfd: pytest.CaptureFixture[str]) -> None:
     spawn(workers.print_oddly, 2)
     out, err = capfd.readouterr()
-    lines = "from C\nfrom a child\n\N{REPLACEMENT CHARACTER} half a line\n"
-    assert out == f"python 0\n{lines}python 1\n{lines}"
+    lines = "from C++\nfrom a child\n\N{REPLACEMENT CHARACTER} half a line\n"
+    assert out == f"from C\npython 0\n{lines}from C\npython 1\n{lines}"
     assert err == ""
 
 

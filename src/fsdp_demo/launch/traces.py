@@ -85,6 +85,14 @@ def read_trace(file: IO[bytes], start: int = 0) -> Trace:
     return trace
 
 
+def read_steps(file: IO[bytes]) -> list[str]:
+    """Return the steps that the rank has noted, in order."""
+    fd = file.fileno()
+    text = os.pread(fd, os.fstat(fd).st_size, 0).decode("utf-8", "replace")
+    lines = [line for line in text.splitlines() if line.startswith("@step ")]
+    return [line.removeprefix("@step ") for line in lines]
+
+
 def wait_for_dumps(files: list[tuple[IO[bytes], int]], limit_s: float) -> None:
     """Wait until each file holds a whole dump beyond the size given with it.
 

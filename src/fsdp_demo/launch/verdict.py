@@ -48,7 +48,10 @@ def judge(sides: Sequence[Side]) -> RankError:
         side for side in dead if side not in ended_itself and killed_by(side) == signal.SIGABRT
     ]
     if aborted or (first and not dead and is_secondary(first[0])):
-        mismatch = find_mismatch([side.read_log() for side in sides])
+        mismatch = find_mismatch(
+            [side.read_log() for side in sides],
+            ended=[side.rank for side in sides if side.has_returned],
+        )
         if mismatch is not None:
             return judge_mismatch(mismatch)
     if dead:
@@ -60,6 +63,14 @@ def is_secondary(side: Side) -> bool:
     """Return whether what a rank raised, or what led to it, speaks of a peer's connection."""
     chain = (side.report or {}).get("chain", [])
     return any(SECONDARY.search(link["message"]) for link in chain)
+
+
+def has_cause(sides: Sequence[Side]) -> bool:
+    """Return whether the ranks' faults explain themselves: one at least doesn't come of a peer."""
+    at_fault = [side for side in sides if side.is_at_fault]
+    if any(side.report is None or not is_secondary(side) for side in at_fault):
+        return True
+    return find_mismatch([side.read_log() for side in sides]) is not None
 
 
 def killed_by(side: Side) -> int | None:
