@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import inspect
+import threading
 import time
 
 import pytest
@@ -105,6 +106,25 @@ def test_a_value_that_cannot_be_pickled() -> None:
         "rank 1 returned a value that can't be pickled: TypeError: cannot pickle 'generator' object"
     )
     assert (error.kind, error.details) == ("return value", "")
+
+
+def test_a_value_that_cannot_be_loaded() -> None:
+    error = fault_of(workers.return_unloadable, world=2)
+    assert (error.kind, error.rank) == ("return value", 1)
+    assert str(error) == (
+        "rank 1 returned a value that can't be loaded here:"
+        " ValueError: invalid literal for int() with base 10: 'many'"
+    )
+
+
+def test_a_worker_that_cannot_be_pickled() -> None:
+    lock = threading.Lock()
+    with pytest.raises(SpawnError) as caught:
+        spawn(lambda rank, world: lock.locked(), 2)  # noqa: ARG005  # spawn's form
+    assert str(caught.value).endswith(
+        "<lambda> or its arguments can't be pickled for the ranks:"
+        " TypeError: cannot pickle '_thread.lock' object"
+    )
 
 
 def test_a_flood_of_output_is_a_fault(capfd: pytest.CaptureFixture[str]) -> None:

@@ -183,13 +183,22 @@ def leave_others(rank: int, world: int, how: str) -> None:  # noqa: ARG001  # sp
         if how == "another is led to":
             raise KeyError("weights") from error
         if how == "another exits":
-            time.sleep(0.4)
+            time.sleep(0.3)
             os._exit(1)
         raise
 
 
-def lose_text(rank: int, world: int) -> None:  # noqa: ARG001  # spawn's form
-    """Return what can be pickled here, and not be loaded by the caller."""
+class Unloadable:
+    """Can be pickled, and not be loaded."""
+
+    def __reduce__(self) -> tuple[type, tuple[str]]:
+        """Load it as a number that is none."""
+        return int, ("many",)
+
+
+def return_unloadable(rank: int, world: int) -> object:  # noqa: ARG001  # spawn's form
+    """Return, on rank 1, what the caller can't load."""
+    return Unloadable() if rank == 1 else None
 
 
 def abort_at_the_end(rank: int, world: int) -> None:  # noqa: ARG001  # spawn's form

@@ -2,8 +2,8 @@
 
 One fault brings others about: when a rank dies, its peers' sockets close, and each of them raises
 "Connection closed by peer". So a rank that ended without a word is blamed before any that raised,
-and of those that raised, one that says nothing of a connection before one that does, and the
-earliest first. Ranks with the very same fault (each of four builds a model that can't be built)
+unless it ended itself, and after; and of those that raised, one that says nothing of a connection
+before one that does, and the earliest first. Ranks with the very same fault (each of four builds a model that can't be built)
 are blamed together, the lowest first.
 """
 
@@ -54,7 +54,7 @@ def judge(sides: Sequence[Side]) -> RankError:
         )
         if mismatch is not None:
             return judge_mismatch(mismatch)
-    if dead:
+    if dead and not (first and came_first(first[0], dead)):
         return judge_death(ended_itself or dead)
     return judge_raise(first)
 
@@ -63,6 +63,17 @@ def is_secondary(side: Side) -> bool:
     """Return whether what a rank raised, or what led to it, speaks of a peer's connection."""
     chain = (side.report or {}).get("chain", [])
     return any(SECONDARY.search(link["message"]) for link in chain)
+
+
+def came_first(side: Side, dead: Sequence[Side]) -> bool:
+    """Return whether a rank raised, by its own fault, before any of the dead ended itself.
+
+    Of a rank that was killed or has crashed nobody knows the moment: its peers may have raised
+    before its end was heard of.
+    """
+    ends = [other.read_trace() for other in dead]
+    moment = min(end.event_at if end.event else 0.0 for end in ends)
+    return not is_secondary(side) and side.report is not None and side.report["at"] < moment
 
 
 def has_cause(sides: Sequence[Side]) -> bool:
