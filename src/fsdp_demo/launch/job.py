@@ -30,6 +30,7 @@ LOOK_S = 0.2  # between looks at ranks that say nothing
 SETTLE_S = 0.8  # at most, from the first fault to the verdict
 CAUSE_S = 3.0  # likewise, where the cause of that fault has still to show
 QUIET_S = 0.1  # ranks that sleep for so long after a fault have nothing to add
+COMPARE_S = 0.2  # ranks that sleep for so long may have disagreed
 LEAVE_S = 2.0  # for ranks to leave by themselves after a good run
 
 
@@ -44,6 +45,7 @@ class Job:
         self.number = server.jobs
         self.sides: list[Side] = []
         self.selector = selectors.DefaultSelector()
+        self.compared_nbytes = 0  # of the ranks' records of collectives
         self.folder = tempfile.mkdtemp(prefix="run-", dir=server.folder)
 
     def run(self, work: bytes) -> list[Any]:
@@ -117,6 +119,23 @@ class Job:
             stalled = detector.find_stall(self.sides)
             if stalled is not None:
                 return judge_stall(self.sides, stalled)
+            if detector.quiet_s >= COMPARE_S:
+                mismatch = self.compare()
+                if mismatch is not None:
+                    return mismatch
+
+    def compare(self) -> RankError | None:
+        """Return the fault of ranks that have issued different collectives so far.
+
+        Such ranks need not be seen to wait for each other. The records are read when they have
+        grown.
+        """
+        nbytes = sum(side.log_size() for side in self.sides)
+        if nbytes == self.compared_nbytes:
+            return None
+        self.compared_nbytes = nbytes
+        mismatch = find_mismatch([side.read_log() for side in self.sides])
+        return None if mismatch is None else judge_mismatch(mismatch)
 
     def check(self) -> RankError | None:
         """Return the fault of a run in which every rank returned, if there is one."""
