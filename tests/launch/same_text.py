@@ -17,10 +17,11 @@ from pathlib import Path
 import numpy as np
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 from torch import nn
-from torch.distributed.fsdp import FullyShardedDataParallel as FSDP
+from torch.distributed.fsdp import FullyShardedDataParallel
 from torch.distributed.fsdp.wrap import ModuleWrapPolicy
+from torch.multiprocessing.spawn import ProcessExitedException
+from torch.multiprocessing.spawn import spawn as mp_spawn
 
 from fsdp_demo import spawn
 from fsdp_demo.collectives import count_collectives
@@ -38,7 +39,7 @@ def worker(rank: int, world: int) -> None:
     """
     torch.manual_seed(0)
     layers = [nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 6)) for _ in range(3)]
-    model = FSDP(
+    model = FullyShardedDataParallel(
         nn.Sequential(*layers, nn.Linear(6, 3)),
         auto_wrap_policy=ModuleWrapPolicy({nn.Sequential}),
         device_id=torch.device("cpu"),
@@ -53,7 +54,7 @@ def worker(rank: int, world: int) -> None:
     optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
     with count_collectives(model) as record:
         loss = model(data).square().sum()
-        loss.backward()  # type: ignore[no-untyped-call]  # torch's own
+        loss.backward()
     print(*record, sep="\n")
     optimizer.step()
     loss = loss.detach()
@@ -61,7 +62,9 @@ def worker(rank: int, world: int) -> None:
     dist.all_reduce(total)
     print(f"rank {rank}: loss {float(loss)!r}, of all {float(total)!r}")
     for shard in model.parameters():
-        print(shard.detach().flatten()[:4].tolist(), None if shard.grad is None else shard.grad.sum())
+        print(
+            shard.detach().flatten()[:4].tolist(), None if shard.grad is None else shard.grad.sum()
+        )
 
 
 def enter(rank: int, folder: str) -> None:
@@ -86,8 +89,8 @@ def run_by_mp() -> int:
     status = 0
     with tempfile.TemporaryDirectory() as folder:
         try:
-            mp.spawn(enter, (folder,), nprocs=WORLD)  # type: ignore[no-untyped-call]  # torch's own
-        except mp.ProcessExitedException as error:
+            mp_spawn(enter, (folder,), nprocs=WORLD)
+        except ProcessExitedException as error:
             if error.exit_code != -signal.SIGABRT:
                 raise
             status = ABORTED

@@ -71,9 +71,7 @@ def test_a_chain_of_exceptions_is_shown_whole() -> None:
     assert details.endswith("RuntimeError: first line\nsecond line")
 
 
-@pytest.mark.parametrize(
-    "how", ["raises", "raises late", "another is led to", "another exits"]
-)
+@pytest.mark.parametrize("how", ["raises", "raises late", "another is led to", "another exits"])
 def test_an_error_that_another_led_to_is_not_blamed(how: str) -> None:
     """Rank 1 takes its connection with it; rank 0 complains, by an error of its own or its end."""
     error = fault_of(workers.leave_others, how, world=2)
@@ -83,7 +81,9 @@ def test_an_error_that_another_led_to_is_not_blamed(how: str) -> None:
 def test_a_rank_that_leaves_the_group_and_returns_is_blamed() -> None:
     error = fault_of(workers.leave_others, "returns", world=2)
     assert (error.kind, error.rank) == ("mismatch", 1)
-    assert str(error) == "rank 1 issued no collective where rank 0 issued all_reduce of (1,) float32"
+    assert (
+        str(error) == "rank 1 issued no collective where rank 0 issued all_reduce of (1,) float32"
+    )
 
 
 def test_ranks_with_the_same_fault_are_named_together() -> None:

@@ -33,7 +33,9 @@ def running_kernel(environ: Mapping[str, str]) -> Iterator[BlockingKernelClient]
         "-f",
         "{connection_file}",
     ]
-    manager.start_kernel(env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), **environ})
+    manager.start_kernel(
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), **environ}
+    )
     client = manager.blocking_client()
     client.start_channels()
     client.wait_for_ready(timeout=30)
@@ -119,6 +121,22 @@ def test_an_error_is_shown_as_its_message_with_the_cells_lines(
         "        2     if rank == 1:\n"
         "---->   3         raise ValueError('no such layer')"
     )
+
+
+def test_a_long_message_is_shown_in_lines_of_80_columns(kernel: BlockingKernelClient) -> None:
+    """And kept in one line for a program; the reader's code stays as it is."""
+    source = (
+        "def worker(rank, world):\n"
+        "    raise ValueError('no such layer, ' * 9)  # a remark that makes this line a long one"
+        "\n\nspawn(worker, 2)"
+    )
+    error = run(kernel, source)["error"]
+    message = f"ranks 0 and 1 raised ValueError: {'no such layer, ' * 9}".strip()
+    assert error["evalue"] == message
+    head, _, below = "\n".join(error["traceback"]).partition("\n\n")
+    assert head.replace("\n   ", "") == f"RankError: {message}"
+    assert max(map(len, head.split("\n"))) <= 80
+    assert "remark that makes this line a long one" in below.split("\n")[2]
 
 
 def test_a_crash_shows_the_cells_lines_too(kernel: BlockingKernelClient) -> None:

@@ -86,7 +86,8 @@ def print_oddly(rank: int, world: int) -> None:  # noqa: ARG001  # spawn's form
     libc, cpp = ctypes.CDLL(None), ctypes.CDLL("libstdc++.so.6")
     libc.puts(b"from C")
     print(f"python {rank}")
-    cpp._ZNSo5writeEPKcl(ctypes.byref(ctypes.c_char.in_dll(cpp, "_ZSt4cout")), b"from C++\n", 9)
+    write = getattr(cpp, "_ZNSo5writeEPKcl")  # noqa: B009  # std::cout.write, by its C++ name
+    write(ctypes.byref(ctypes.c_char.in_dll(cpp, "_ZSt4cout")), b"from C++\n", 9)
     subprocess.run([sys.executable, "-S", "-c", "print('from a child')"], check=True)
     os.write(1, b"\xff half a line")
 
@@ -204,7 +205,8 @@ def return_unloadable(rank: int, world: int) -> object:  # noqa: ARG001  # spawn
 def abort_at_the_end(rank: int, world: int) -> None:  # noqa: ARG001  # spawn's form
     """Return, and abort while the group is left."""
     if rank == 1:
-        dist.destroy_process_group = os.abort
+        leaving: Any = dist
+        leaving.destroy_process_group = os.abort
 
 
 def loop_for_ever() -> NoReturn:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import heapq
 from dataclasses import dataclass, field
-from itertools import takewhile
+from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING
 
 from fsdp_demo.launch.traces import read_steps
@@ -133,7 +133,7 @@ def find_causes(
     causes: dict[Key, set[Key]] = {key: set() for key in keys}
 
     def link(*path: Key) -> None:
-        for before, after in zip(path, path[1:], strict=False):
+        for before, after in pairwise(path):
             causes[after].add(before)
 
     def at(kind: str, rank: int = -1) -> list[Key]:

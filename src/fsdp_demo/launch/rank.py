@@ -37,7 +37,6 @@ from fsdp_demo.launch.last_words import leave_last_words
 from fsdp_demo.launch.nested import inside_rank
 from fsdp_demo.launch.record import Recorder
 
-
 UNBUFFERED = 2  # C's _IONBF
 
 

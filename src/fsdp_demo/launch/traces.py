@@ -2,8 +2,8 @@
 
 faulthandler writes from a signal handler, so it answers from inside C++ and when the rank has
 crashed. Beside its dumps the rank writes markers, lines that begin with ``@``: ``@main`` and the
-main thread's number, ``@step`` and what the launcher is doing, ``@exit`` and ``@kill`` and the moment
-just before the rank ends itself.
+main thread's number, ``@step`` and what the launcher is doing, ``@exit`` and ``@kill`` with the
+moment, just before the rank ends itself.
 """
 
 from __future__ import annotations

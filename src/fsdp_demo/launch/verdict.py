@@ -2,9 +2,9 @@
 
 One fault brings others about: when a rank dies, its peers' sockets close, and each of them raises
 "Connection closed by peer". So a rank that ended without a word is blamed before any that raised,
-unless it ended itself, and after; and of those that raised, one that says nothing of a connection
-before one that does, and the earliest first. Ranks with the very same fault (each of four builds a model that can't be built)
-are blamed together, the lowest first.
+unless it ended itself, and later; and of those that raised, one that says nothing of a connection
+before one that does, and the earliest first. Ranks with the very same fault (each of four builds a
+model that can't be built) are blamed together, the lowest first.
 """
 
 from __future__ import annotations

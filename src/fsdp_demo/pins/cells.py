@@ -50,7 +50,7 @@ class CellError:
 
     @property
     def renders_itself(self) -> bool:
-        """Whether the error chose its own text, as a rank's does: no frame of IPython's is in it."""
+        """Whether the error chose its own text, as a rank's does: it has no frame of IPython's."""
         return self.traceback.startswith(f"{self.ename}:")
 
     @property
