@@ -43,6 +43,7 @@ cited_required = ["lessons/*"]
 nb_render_plugin = "pins"  # shows a page's outputs and hands them to be compared
 nb_execution_in_temp = True  # what a cell writes does not land in docs/
 nb_execution_timeout = 120  # seconds a cell: a loaded machine is slow, a deadlock must end
+nb_render_error_lexer = "none"  # an error is words and code: a lexer stumbles over the words
 nb_execution_show_tb = False  # the extension reports a failed cell, with its line
 
 # The API reference: docstrings, read where no torch is installed

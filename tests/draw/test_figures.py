@@ -17,11 +17,12 @@ from fsdp_demo.draw import (
     draw_line,
     draw_matrix,
     draw_mesh,
+    draw_sequence,
     draw_timelines,
     draw_tree,
     find_owners,
 )
-from fsdp_demo.records import Layout, MemoryEvent, ParameterSlice, Shard
+from fsdp_demo.records import Event, Layout, MemoryEvent, ParameterSlice, Shard
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -38,6 +39,13 @@ STEP = [
     event("backward-start", "backward", "a", "a"),
     event("free", "backward", "a"),
     event("reduced", "backward", "a"),
+]
+
+LANES = ["your kernel", "rank 0", "rank 1"]
+RUN = [
+    Event(("your kernel",), "begin", "rank 1"),
+    Event(("rank 0", "rank 1"), "summing", is_joint=True),
+    Event(("rank 1",), "done", "your kernel"),
 ]
 
 FIGURES = {
@@ -58,6 +66,7 @@ FIGURES = {
         {"one": [Bar("8", (1.0, 3.0), "1 + 3")], "other": [Bar("64", (0, 0.001), "0 + 0.001")]},
         ["at rest", "whole"],
     ),
+    "sequence": draw_sequence("a run", LANES, RUN),
 }
 
 
@@ -185,6 +194,22 @@ def test_bars_share_a_scale_and_the_smallest_amount_is_seen() -> None:
 def test_a_bar_below_zero_or_beside_its_legend_is_refused(parts: tuple[float, ...]) -> None:
     with pytest.raises(ValueError, match="bar '8' has parts"):
         draw_bars("bytes", {"one": [Bar("8", parts, "")]})
+
+
+def test_a_sequence_says_who_did_what_and_who_was_told() -> None:
+    assert FIGURES["sequence"].words == (
+        "your kernel -> rank 1: begin",
+        "rank 0, rank 1 together: summing",
+        "rank 1 -> your kernel: done",
+    )
+    words = ["a run", "your", "kernel", "rank", "0", "rank", "1", "begin", "summing", "done"]
+    assert texts(FIGURES["sequence"]) == words
+    assert len(list(svg_of(FIGURES["sequence"]).iter(f"{SVG}rect"))) == 2  # what a rank does
+
+
+def test_an_event_without_a_lane_is_refused() -> None:
+    with pytest.raises(ValueError, match="no lane for rank 1"):
+        draw_sequence("a run", LANES[:2], RUN)
 
 
 def test_owners_come_row_by_row_from_a_layouts_shards() -> None:

@@ -7,7 +7,9 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psutil  # type: ignore[import-untyped]  # ships no types
@@ -15,7 +17,6 @@ import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 HANGING = """
 import os, subprocess, sys, time
@@ -45,6 +46,7 @@ assert "torch" not in sys.modules
 
 def start(tmp_path: Path, source: str) -> subprocess.Popen[str]:
     """Start a script, its temporary files in a folder of the test's."""
+    tmp_path.mkdir(exist_ok=True)
     script = tmp_path / "script.py"
     script.write_text(source, encoding="utf-8")
     marks = tmp_path / "marks"
@@ -111,6 +113,22 @@ def test_ranks_go_with_a_killed_caller(tmp_path: Path) -> None:
     wait_for(lambda: list((tmp_path / "temporary").iterdir()) == [], 2.0)
 
 
+def test_two_callers_at_once_do_not_meet(tmp_path: Path) -> None:
+    """Each has its own ranks; one that is killed takes none of the other's with it."""
+    first = start(tmp_path / "first", HANGING)
+    second = start(tmp_path / "second", HANGING)
+    firsts = wait_for_ranks(first, tmp_path / "first")
+    server, *ranks = wait_for_ranks(second, tmp_path / "second")
+    first.kill()
+    first.communicate(timeout=30)
+    assert wait_for(lambda: are_gone(firsts)) < 2.0
+    assert all(psutil.Process(pid).is_running() for pid in (server, *ranks))
+    second.send_signal(signal.SIGINT)
+    out, _ = second.communicate(timeout=30)
+    assert out == "interrupted\n[[0, 1], [0, 1]]\n"
+    wait_for(lambda: are_gone([server, *ranks]))
+
+
 def test_a_killed_server_is_named_and_replaced(tmp_path: Path) -> None:
     source = HANGING.replace(
         "except KeyboardInterrupt:", "except Exception as error:\n    print(error)"
@@ -153,21 +171,48 @@ if __name__ == "__main__":
     )
 
 
-ALONE = ["unshare", "--map-root-user", "--net", "--uts"]
+ALONE = ["unshare", "--map-root-user", "--net", "--uts", "--mount"]
 SET_UP = "ip link set lo up && hostname nowhere-at-all"
 
 
+def command_alone(folder: Path, set_up: str, command: str) -> list[str]:
+    """Return a command that runs on what looks like a machine of its own; `$1` is a new file."""
+    return [*ALONE, "sh", "-c", f"{set_up} && {command}", "sh", str(folder / "hosts")]
+
+
+def can_be_alone(set_up: str) -> bool:
+    """Return whether this machine, and its owner, allow that."""
+    if shutil.which("unshare") is None:
+        return False
+    with tempfile.TemporaryDirectory() as folder:
+        command = command_alone(Path(folder), set_up, "true")
+        return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+def run_alone(folder: Path, set_up: str, source: str) -> tuple[str, str]:
+    """Run a script there; return what it prints to stdout and stderr."""
+    script = folder / "script.py"
+    script.write_text(source, encoding="utf-8")
+    done = subprocess.run(
+        command_alone(folder, set_up, f'exec "{sys.executable}" "{script}"'),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    return done.stdout, done.stderr
+
+
 @pytest.mark.skipif(
-    subprocess.run([*ALONE, "sh", "-c", SET_UP], capture_output=True, check=False).returncode != 0
-    if shutil.which("unshare")
-    else True,
+    not can_be_alone(SET_UP),
     reason="a network of its own takes Linux's unshare and ip, and the permission",
 )
 def test_on_a_machine_with_loopback_only_and_a_name_that_resolves_to_nothing(
     tmp_path: Path,
 ) -> None:
-    script = tmp_path / "script.py"
-    script.write_text(
+    outcome = run_alone(
+        tmp_path,
+        SET_UP,
         """
 import socket
 from fsdp_demo import spawn
@@ -184,16 +229,41 @@ try:
 except OSError:
     print(spawn(add, 2))
 """,
-        encoding="utf-8",
     )
-    done = subprocess.run(
-        [*ALONE, "sh", "-c", f'{SET_UP} && exec "{sys.executable}" "{script}"'],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
+    assert outcome == ("[[0, 1], [0, 1]]\n", "")
+
+
+ELSEWHERE = (
+    "ip link set lo up && ip link add one type veth peer name other"
+    " && ip address add 10.9.8.7/24 dev one && ip link set one up && ip link set other up"
+    ' && echo "10.9.8.7 elsewhere" > "$1" && mount --bind "$1" /etc/hosts && hostname elsewhere'
+)
+
+
+@pytest.mark.skipif(
+    not can_be_alone(ELSEWHERE), reason="a network of its own takes Linux's unshare and ip"
+)
+def test_on_a_machine_whose_name_resolves_to_another_interface(tmp_path: Path) -> None:
+    """Where gloo, left alone, would listen."""
+    outcome = run_alone(
+        tmp_path,
+        ELSEWHERE,
+        """
+import socket
+from fsdp_demo import spawn
+
+def listen(rank, world):
+    import psutil, torch.distributed as dist
+    dist.barrier()
+    found = {c.laddr.ip for c in psutil.Process().net_connections() if c.status == "LISTEN"}
+    dist.barrier()
+    return found
+
+assert socket.gethostbyname(socket.gethostname()) == "10.9.8.7"
+print(spawn(listen, 2))
+""",
     )
-    assert (done.stdout, done.stderr) == ("[[0, 1], [0, 1]]\n", "")
+    assert outcome == ("[{'127.0.0.1'}, {'127.0.0.1'}]\n", "")
 
 
 def test_under_torchrun_the_same_script_is_a_rank(tmp_path: Path) -> None:

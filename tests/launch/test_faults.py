@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import inspect
+import threading
 import time
 
 import pytest
@@ -70,6 +71,21 @@ def test_a_chain_of_exceptions_is_shown_whole() -> None:
     assert details.endswith("RuntimeError: first line\nsecond line")
 
 
+@pytest.mark.parametrize("how", ["raises", "raises late", "another is led to", "another exits"])
+def test_an_error_that_another_led_to_is_not_blamed(how: str) -> None:
+    """Rank 1 takes its connection with it; rank 0 complains, by an error of its own or its end."""
+    error = fault_of(workers.leave_others, how, world=2)
+    assert str(error) == "rank 1 raised ValueError: no such layer"
+
+
+def test_a_rank_that_leaves_the_group_and_returns_is_blamed() -> None:
+    error = fault_of(workers.leave_others, "returns", world=2)
+    assert (error.kind, error.rank) == ("mismatch", 1)
+    assert (
+        str(error) == "rank 1 issued no collective where rank 0 issued all_reduce of (1,) float32"
+    )
+
+
 def test_ranks_with_the_same_fault_are_named_together() -> None:
     error = fault_of(workers.all_raise)
     assert str(error) == "ranks 0 to 2 raised KeyError: 'weight'"
@@ -90,6 +106,25 @@ def test_a_value_that_cannot_be_pickled() -> None:
         "rank 1 returned a value that can't be pickled: TypeError: cannot pickle 'generator' object"
     )
     assert (error.kind, error.details) == ("return value", "")
+
+
+def test_a_value_that_cannot_be_loaded() -> None:
+    error = fault_of(workers.return_unloadable, world=2)
+    assert (error.kind, error.rank) == ("return value", 1)
+    assert str(error) == (
+        "rank 1 returned a value that can't be loaded here:"
+        " ValueError: invalid literal for int() with base 10: 'many'"
+    )
+
+
+def test_a_worker_that_cannot_be_pickled() -> None:
+    lock = threading.Lock()
+    with pytest.raises(SpawnError) as caught:
+        spawn(lambda rank, world: lock.locked(), 2)  # noqa: ARG005  # spawn's form
+    assert str(caught.value).endswith(
+        "<lambda> or its arguments can't be pickled for the ranks:"
+        " TypeError: cannot pickle '_thread.lock' object"
+    )
 
 
 def test_a_flood_of_output_is_a_fault(capfd: pytest.CaptureFixture[str]) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -10,15 +12,18 @@ import psutil  # type: ignore[import-untyped]  # ships no types
 import pytest
 from jupyter_client.manager import KernelManager
 
+from tests.launch.test_ends import wait_for
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
     from jupyter_client.blocking.client import BlockingKernelClient
 
 
-@pytest.fixture(scope="module")
-def kernel() -> Iterator[BlockingKernelClient]:
-    """Return a client of a kernel of this interpreter."""
+@contextlib.contextmanager
+def running_kernel(environ: Mapping[str, str]) -> Iterator[BlockingKernelClient]:
+    """Start a kernel of this interpreter that has imported `spawn`."""
     manager = KernelManager(transport="ipc" if sys.platform == "linux" else "tcp")
     assert manager.kernel_spec is not None
     manager.kernel_spec.argv = [
@@ -28,16 +33,26 @@ def kernel() -> Iterator[BlockingKernelClient]:
         "-f",
         "{connection_file}",
     ]
-    manager.start_kernel(env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))})
+    manager.start_kernel(
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), **environ}
+    )
     client = manager.blocking_client()
     client.start_channels()
     client.wait_for_ready(timeout=30)
-    run(client, "from fsdp_demo import spawn")
-    yield client
-    (process,) = [child for child in psutil.Process().children() if child.pid == kernel_pid(client)]
-    processes = process.children(recursive=True)
-    client.stop_channels()
-    manager.shutdown_kernel(now=True)
+    try:
+        run(client, "from fsdp_demo import spawn")
+        yield client
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
+
+
+@pytest.fixture(scope="module")
+def kernel() -> Iterator[BlockingKernelClient]:
+    """Return a client of a kernel."""
+    with running_kernel({}) as client:
+        yield client
+        processes = psutil.Process(kernel_pid(client)).children(recursive=True)
     _, alive = psutil.wait_procs(processes, timeout=3)
     assert alive == []
 
@@ -108,6 +123,22 @@ def test_an_error_is_shown_as_its_message_with_the_cells_lines(
     )
 
 
+def test_a_long_message_is_shown_in_lines_of_80_columns(kernel: BlockingKernelClient) -> None:
+    """And kept in one line for a program; the reader's code stays as it is."""
+    source = (
+        "def worker(rank, world):\n"
+        "    raise ValueError('no such layer, ' * 9)  # a remark that makes this line a long one"
+        "\n\nspawn(worker, 2)"
+    )
+    error = run(kernel, source)["error"]
+    message = f"ranks 0 and 1 raised ValueError: {'no such layer, ' * 9}".strip()
+    assert error["evalue"] == message
+    head, _, below = "\n".join(error["traceback"]).partition("\n\n")
+    assert head.replace("\n   ", "") == f"RankError: {message}"
+    assert max(map(len, head.split("\n"))) <= 80
+    assert "remark that makes this line a long one" in below.split("\n")[2]
+
+
 def test_a_crash_shows_the_cells_lines_too(kernel: BlockingKernelClient) -> None:
     source = "def worker(rank, world):\n    import os\n    os._exit(rank + 3)\n\nspawn(worker, 1)"
     text = "\n".join(run(kernel, source)["error"]["traceback"])
@@ -153,3 +184,20 @@ def test_an_interrupt_ends_the_ranks_and_the_next_cell_works(kernel: BlockingKer
     (server,) = psutil.Process(pid).children()
     assert server.children() == []
     assert run(kernel, "print(spawn(lambda rank, world: rank, 2))")["stdout"] == "[0, 1]\n"
+
+
+def test_a_killed_kernel_takes_its_ranks_with_it(tmp_path: Path) -> None:
+    """Ranks, what they started, the server, and its temporary folder."""
+    with running_kernel({"TMPDIR": str(tmp_path)}) as client:
+        pid = kernel_pid(client)
+        client.execute(
+            "def hang(rank, world):\n    import subprocess\n"
+            "    subprocess.run(['sleep', '1000'])\n"
+            "spawn(hang, 2)"
+        )
+        wait_for(lambda: len(psutil.Process(pid).children(recursive=True)) == 5, 30.0)
+        started = psutil.Process(pid).children(recursive=True)
+        os.kill(pid, signal.SIGKILL)
+        _, alive = psutil.wait_procs(started, timeout=3)
+        assert alive == []
+        wait_for(lambda: list(tmp_path.iterdir()) == [], 2.0)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
@@ -11,6 +12,7 @@ import pytest
 import torch
 
 from fsdp_demo import RankError, describe_setting, spawn
+from fsdp_demo.launch.events import record_events
 from fsdp_demo.launch.setting import torch_version
 from tests.launch import workers
 
@@ -36,8 +38,8 @@ def test_prints_in_rank_order(capfd: pytest.CaptureFixture[str]) -> None:
 def test_catches_what_python_did_not_print(capfd: pytest.CaptureFixture[str]) -> None:
     spawn(workers.print_oddly, 2)
     out, err = capfd.readouterr()
-    lines = "from C\nfrom a child\n\N{REPLACEMENT CHARACTER} half a line\n"
-    assert out == f"python 0\n{lines}python 1\n{lines}"
+    lines = "from C++\nfrom a child\n\N{REPLACEMENT CHARACTER} half a line\n"
+    assert out == f"from C\npython 0\n{lines}from C\npython 1\n{lines}"
     assert err == ""
 
 
@@ -77,6 +79,39 @@ def test_what_a_worker_started_goes_with_it() -> None:
     assert not any(psutil.pid_exists(number) for rank in numbers for number in rank)
     with pytest.raises(RankError, match="rank 1 raised ValueError: with children"):
         spawn(workers.start_others, 3)  # the fixture looks for what is left
+
+
+def test_a_rank_that_aborts_at_its_end_is_in_the_record() -> None:
+    """So the comparison with other launchers, which counts such ends, would see one of ours."""
+    with record_events() as events:
+        spawn(workers.abort_at_the_end, 2)
+    ends = [event.what for event in events if " ended: " in event.what]
+    assert ends == ["rank 0 ended: status 0", "rank 1 ended: status -6"]
+
+
+def test_nothing_listens_beyond_loopback_at_any_moment() -> None:
+    """Looked at all through several runs, in this process and all that it has started."""
+    spawn(workers.add_up, 1)
+    seen: set[str] = set()
+    is_over = threading.Event()
+
+    def look() -> None:
+        while not is_over.is_set():
+            for process in [psutil.Process(), *psutil.Process().children(recursive=True)]:
+                with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+                    for connection in process.net_connections("inet"):
+                        if connection.status == psutil.CONN_LISTEN:
+                            seen.add(connection.laddr.ip)
+
+    watcher = threading.Thread(target=look)
+    watcher.start()
+    try:
+        for late in (0, 1, 0, 1):
+            spawn(workers.come_late, 2, late)
+    finally:
+        is_over.set()
+        watcher.join()
+    assert seen == {"127.0.0.1"}
 
 
 def test_a_large_argument_reaches_every_rank() -> None:

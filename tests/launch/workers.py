@@ -66,12 +66,28 @@ def late_first(rank: int, world: int) -> None:
     sys.stderr.write(f"a remark of {rank}\n")
 
 
+def come_late(rank: int, world: int, late: int) -> None:  # noqa: ARG001  # spawn's form
+    """One rank begins late, and returns late."""
+    time.sleep(0.2 * (rank == late))
+    dist.barrier()
+    time.sleep(0.2 * (rank == late))
+
+
+def send_on(rank: int, world: int) -> None:  # noqa: ARG001  # spawn's form
+    """Rank 0 sends, rank 1 receives."""
+    if rank == 0:
+        dist.send(torch.ones(1), 1)
+    else:
+        dist.recv(torch.ones(1), 0)
+
+
 def print_oddly(rank: int, world: int) -> None:  # noqa: ARG001  # spawn's form
-    """Print from Python, from C, from a child process, no UTF-8, and half a line."""
-    print(f"python {rank}")
-    libc = ctypes.CDLL(None)
+    """Print from Python, from C and C++, from a child process, no UTF-8, and half a line."""
+    libc, cpp = ctypes.CDLL(None), ctypes.CDLL("libstdc++.so.6")
     libc.puts(b"from C")
-    libc.fflush(None)
+    print(f"python {rank}")
+    write = getattr(cpp, "_ZNSo5writeEPKcl")  # noqa: B009  # std::cout.write, by its C++ name
+    write(ctypes.byref(ctypes.c_char.in_dll(cpp, "_ZSt4cout")), b"from C++\n", 9)
     subprocess.run([sys.executable, "-S", "-c", "print('from a child')"], check=True)
     os.write(1, b"\xff half a line")
 
@@ -147,6 +163,50 @@ def misbehave(rank: int, world: int, how: str) -> object:  # noqa: ARG001, C901,
         return None
     dist.all_reduce(numbers)
     return None
+
+
+def leave_others(rank: int, world: int, how: str) -> None:  # noqa: ARG001  # spawn's form
+    """Rank 1 leaves the group in the middle: rank 0's connection closes, and that is an error too.
+
+    What rank 1 does next is the fault, and comes after rank 0's error.
+    """
+    if rank == 1:
+        try:
+            if how == "returns":
+                return
+            raise ValueError("no such layer")
+        finally:
+            dist.destroy_process_group()
+            time.sleep(1.5 if how == "raises late" else 0.2)
+    try:
+        dist.all_reduce(torch.ones(1))
+    except RuntimeError as error:
+        if how == "another is led to":
+            raise KeyError("weights") from error
+        if how == "another exits":
+            time.sleep(0.3)
+            os._exit(1)
+        raise
+
+
+class Unloadable:
+    """Can be pickled, and not be loaded."""
+
+    def __reduce__(self) -> tuple[type, tuple[str]]:
+        """Load it as a number that is none."""
+        return int, ("many",)
+
+
+def return_unloadable(rank: int, world: int) -> object:  # noqa: ARG001  # spawn's form
+    """Return, on rank 1, what the caller can't load."""
+    return Unloadable() if rank == 1 else None
+
+
+def abort_at_the_end(rank: int, world: int) -> None:  # noqa: ARG001  # spawn's form
+    """Return, and abort while the group is left."""
+    if rank == 1:
+        leaving: Any = dist
+        leaving.destroy_process_group = os.abort
 
 
 def loop_for_ever() -> NoReturn:

@@ -78,6 +78,13 @@ def test_an_expected_error_is_shown_without_this_machines_paths(right: Site) -> 
     assert "Traceback" not in page
 
 
+def test_an_expected_error_that_chose_its_own_text_is_shown_and_pinned_whole(right: Site) -> None:
+    assert "at the third line" in right.read("build/html/lessons/2-errors.html")
+    right.change("docs/lessons/2-errors.md", "at the third", "at the fourth")
+    found = right.build().finding("docs/lessons/2-errors.md:21: WARNING: tells-itself: The cell")
+    assert "    -at the third line\n    +at the fourth line" in found
+
+
 def test_records_follow_the_pages(right: Site) -> None:
     """A build writes what each page printed; the record of a removed page goes."""
     record = json.loads(right.read("build/pins/lessons/1-sums.json"))

@@ -13,6 +13,7 @@ import sys
 from typing import IO, TYPE_CHECKING
 
 from fsdp_demo.launch.errors import RankError
+from fsdp_demo.launch.events import note
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,6 +57,7 @@ def read_text(file: IO[bytes]) -> str:
 def show_output(sides: Sequence[Side]) -> None:
     """Print all ranks' stdout in rank order, then their stderr, each line of that with its rank."""
     for side in sides:
+        note("show", side.rank)
         sys.stdout.write(read_text(side.stdout))
     sys.stdout.flush()
     for side in sides:

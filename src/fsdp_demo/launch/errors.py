@@ -6,10 +6,25 @@ rank.
 
 from __future__ import annotations
 
+import re
+from textwrap import wrap
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from fsdp_demo.launch.frames import Frame
+
+
+COLUMNS = 80
+CODE_LINE = re.compile(r"(---->|     ) +\d+ ")  # as `frames.show_frame` writes it
+
+
+def wrap_line(line: str) -> list[str]:
+    """Return a message's line in lines that a page shows whole; a line of code stays as it is."""
+    if len(line) <= COLUMNS or CODE_LINE.match(line):
+        return [line]
+    return wrap(
+        line, COLUMNS, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False
+    )
 
 
 class SpawnError(Exception):
@@ -27,7 +42,7 @@ class SpawnError(Exception):
         text = f"{type(self).__name__}: {self}"
         if self.details:
             text += "\n\n" + self.details
-        return text.split("\n")
+        return [part for line in text.split("\n") for part in wrap_line(line)]
 
 
 class RankError(SpawnError):

@@ -17,17 +17,20 @@ from fsdp_demo.launch import client
 from fsdp_demo.launch.activity import Quiet
 from fsdp_demo.launch.capture import find_flood, show_output
 from fsdp_demo.launch.errors import RankError, SpawnError
+from fsdp_demo.launch.events import Asked, note
 from fsdp_demo.launch.mismatch import find_mismatch, judge_mismatch
 from fsdp_demo.launch.ship import lines_without_file
 from fsdp_demo.launch.side import Side
 from fsdp_demo.launch.stall import StallDetector, ask_where, find_waiting
-from fsdp_demo.launch.verdict import judge
+from fsdp_demo.launch.verdict import has_cause, judge
 from fsdp_demo.launch.waits import judge_stall, judge_timeout
 from fsdp_demo.launch.words import clean, first_line
 
 LOOK_S = 0.2  # between looks at ranks that say nothing
 SETTLE_S = 0.8  # at most, from the first fault to the verdict
+CAUSE_S = 3.0  # likewise, where the cause of that fault has still to show
 QUIET_S = 0.1  # ranks that sleep for so long after a fault have nothing to add
+COMPARE_S = 0.2  # ranks that sleep for so long may have disagreed
 LEAVE_S = 2.0  # for ranks to leave by themselves after a good run
 
 
@@ -42,6 +45,7 @@ class Job:
         self.number = server.jobs
         self.sides: list[Side] = []
         self.selector = selectors.DefaultSelector()
+        self.compared_nbytes = 0  # of the ranks' records of collectives
         self.folder = tempfile.mkdtemp(prefix="run-", dir=server.folder)
 
     def run(self, work: bytes) -> list[Any]:
@@ -63,7 +67,9 @@ class Job:
                 show_output(self.sides)
             if fault is not None:
                 raise fault
-            return [load_value(side) for side in self.sides]
+            values = [load_value(side) for side in self.sides]
+            note("return")
+            return values
         finally:
             self.close()
 
@@ -88,6 +94,7 @@ class Job:
             for rank in range(self.world):
                 side = Side(rank)
                 self.sides.append(side)
+                note("ask", rank)
                 self.server.fork(self.number, rank, [*side.fds, payload.fileno()])
                 side.theirs.close()
                 self.selector.register(side.sock, selectors.EVENT_READ, side)
@@ -112,6 +119,23 @@ class Job:
             stalled = detector.find_stall(self.sides)
             if stalled is not None:
                 return judge_stall(self.sides, stalled)
+            if detector.quiet_s >= COMPARE_S:
+                mismatch = self.compare()
+                if mismatch is not None:
+                    return mismatch
+
+    def compare(self) -> RankError | None:
+        """Return the fault of ranks that have issued different collectives so far.
+
+        Such ranks need not be seen to wait for each other. The records are read when they have
+        grown.
+        """
+        nbytes = sum(side.log_size() for side in self.sides)
+        if nbytes == self.compared_nbytes:
+            return None
+        self.compared_nbytes = nbytes
+        mismatch = find_mismatch([side.read_log() for side in self.sides])
+        return None if mismatch is None else judge_mismatch(mismatch)
 
     def check(self) -> RankError | None:
         """Return the fault of a run in which every rank returned, if there is one."""
@@ -132,10 +156,12 @@ class Job:
         while message is not None:
             if message[0] == "forked" and message[1] == self.number:
                 self.sides[message[2]].pid = message[3]
+                note("forked", message[2])
             elif message[0] == "ended" and message[1] == self.number:
                 side = self.sides[message[2]]
                 side.hear()  # its last words may still lie in the socket
                 side.status = message[3]
+                note("ended", side.rank, os.waitstatus_to_exitcode(message[3]))
             message = self.server.pop()
 
     def settle(self) -> None:
@@ -143,16 +169,19 @@ class Job:
 
         A rank that dies closes its sockets: its peers' complaints may be heard before its end is.
         Ranks that share a fault reach it one after the other. Waited for is each rank that still
-        does something, for less than a second.
+        does something, for less than a second. Where all that is heard is that a peer has gone,
+        the peer itself is waited for: it left its group on its way out, and is still to fail.
         """
-        deadline = time.monotonic() + SETTLE_S
+        begin = time.monotonic()
         quiet = Quiet()
-        while time.monotonic() < deadline:
+        while time.monotonic() < begin + (SETTLE_S if has_cause(self.sides) else CAUSE_S):
             self.hear(0.02)
             live = [side for side in self.sides if side.is_live]
             pids = [side.pid for side in live if side.pid is not None]
             if not live or (
-                len(pids) == len(live) and quiet.update(pids, time.monotonic()) >= QUIET_S
+                len(pids) == len(live)
+                and quiet.update(pids, time.monotonic()) >= QUIET_S
+                and has_cause(self.sides)
             ):
                 return
 
@@ -160,14 +189,17 @@ class Job:
         """Let the ranks leave, now that all have reported."""
         deadline = time.monotonic() + LEAVE_S
         for side in self.sides:
+            note("let go", side.rank)
             side.let_go()
         while any(side.status is None for side in self.sides) and time.monotonic() < deadline:
             self.hear(0.1)
 
     def clear(self) -> None:
         """End what still runs."""
+        note("clear")
         try:
             self.server.clear(self.number)
+            note("cleared")
         except BaseException:
             # It can't, or this was interrupted: then the server goes, and all of its ranks with it.
             client.discard_server()
@@ -178,6 +210,8 @@ class Job:
     def close(self) -> None:
         """Leave no trace."""
         self.selector.close()
+        if Asked.recording is not None:
+            Asked.recording.read_ranks(self.sides)
         for side in self.sides:
             side.close()
         shutil.rmtree(self.folder, ignore_errors=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import faulthandler
 import os
 import sys
+import time
 from typing import Any, NoReturn
 
 
@@ -18,7 +19,7 @@ def leave_last_words(trace: int) -> None:
     really_exit = os._exit
 
     def speak(words: str) -> None:
-        os.write(trace, f"@{words}\n".encode())
+        os.write(trace, f"@{words} at {time.monotonic()}\n".encode())
         faulthandler.dump_traceback(trace, all_threads=False)
 
     def exit_with_words(status: int) -> NoReturn:

@@ -11,6 +11,7 @@ interpreter is being torn down.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import faulthandler
 import gc
 import importlib
@@ -35,6 +36,8 @@ from fsdp_demo.launch.group import SEED, join_group, leave_group, seed_all
 from fsdp_demo.launch.last_words import leave_last_words
 from fsdp_demo.launch.nested import inside_rank
 from fsdp_demo.launch.record import Recorder
+
+UNBUFFERED = 2  # C's _IONBF
 
 
 class Report:
@@ -117,6 +120,10 @@ def catch_output(stdout: int, stderr: int) -> None:
     os.dup2(null, 0)
     os.close(null)
     sys.stdout, sys.stderr = open_stream(1), open_stream(2)
+    # C's and C++'s stream too: into a file they would collect, and a rank's end writes nothing out.
+    libc = ctypes.CDLL(None)
+    stream = ctypes.c_void_p.in_dll(libc, "__stdoutp" if sys.platform == "darwin" else "stdout")
+    libc.setvbuf(stream, None, UNBUFFERED, 0)
 
 
 def open_stream(fd: int) -> io.TextIOWrapper:

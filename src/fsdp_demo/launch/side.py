@@ -11,6 +11,7 @@ import tempfile
 from typing import IO, Any
 
 from fsdp_demo.launch.client import pop_frame
+from fsdp_demo.launch.events import note
 from fsdp_demo.launch.mismatch import Issued, read_log
 from fsdp_demo.launch.traces import Trace, read_trace
 
@@ -76,6 +77,7 @@ class Side:
         message = pop_frame(self.buffer)
         if message is not None:
             self.report = message
+            note("report", self.rank, message["kind"])
         return bool(chunk)
 
     def let_go(self) -> None:

@@ -50,12 +50,14 @@ def spawn(worker: Callable[..., Any], world: int, *args: Any, timeout_s: float =
     """
     check_call(worker, world, args, timeout_s)
     # A rank imports this module too, and needs none of these.
+    from fsdp_demo.launch.events import note  # noqa: PLC0415  # as said
     from fsdp_demo.launch.job import run_job  # noqa: PLC0415  # as said
     from fsdp_demo.launch.ship import pickle_work  # noqa: PLC0415  # as said
     from fsdp_demo.launch.torchrun import run_as_this_rank  # noqa: PLC0415  # as said
 
     if "TORCHELASTIC_RUN_ID" in os.environ:  # as torch.distributed.is_torchelastic_launched()
         return run_as_this_rank(worker, world, args)
+    note("pickle")
     try:
         work = pickle_work(worker, args)
     except Exception as error:  # noqa: BLE001  # pickling runs anybody's __reduce__

@@ -57,6 +57,7 @@ class StallDetector:
 
     def __init__(self) -> None:
         self.quiet = Quiet()
+        self.quiet_s = 0.0  # for how long all live ranks have been asleep
         self.next_look_s = FIRST_LOOK_S
         self.last_seen: object = None
 
@@ -69,7 +70,7 @@ class StallDetector:
         pids = [side.pid for side in live if side.pid is not None]
         if len(pids) < len(live):
             return None  # not all have been forked yet
-        quiet_s = self.quiet.update(pids, time.monotonic())
+        self.quiet_s = quiet_s = self.quiet.update(pids, time.monotonic())
         if quiet_s == 0.0:
             self.next_look_s, self.last_seen = FIRST_LOOK_S, None
         if quiet_s < self.next_look_s:

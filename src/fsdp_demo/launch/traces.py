@@ -2,12 +2,13 @@
 
 faulthandler writes from a signal handler, so it answers from inside C++ and when the rank has
 crashed. Beside its dumps the rank writes markers, lines that begin with ``@``: ``@main`` and the
-main thread's number, ``@step`` and what the launcher is doing, ``@exit`` and ``@kill`` just before
-the rank ends itself.
+main thread's number, ``@step`` and what the launcher is doing, ``@exit`` and ``@kill`` with the
+moment, just before the rank ends itself.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import time
@@ -41,6 +42,7 @@ class Trace:
     main: str = ""
     step: str = ""
     event: str = ""  # "exit 3", "kill 9" or "" when the rank did not end itself
+    event_at: float = math.inf  # by `time.monotonic`
     threads: dict[str, list[Frame]] = field(default_factory=dict)  # outermost first
 
     @property
@@ -63,7 +65,8 @@ def parse_trace(text: str) -> Trace:
         elif line.startswith("@step "):
             trace.step = line.removeprefix("@step ")
         elif line.startswith(("@exit ", "@kill ")):
-            trace.event = line.removeprefix("@")
+            trace.event, _, moment = line.removeprefix("@").partition(" at ")
+            trace.event_at = float(moment)
         elif line.startswith("Stack ("):  # asked for by the thread itself
             frames = trace.threads[trace.main] = []
         elif thread:
@@ -83,6 +86,14 @@ def read_trace(file: IO[bytes], start: int = 0) -> Trace:
         before = parse_trace(text[:start].decode("utf-8", "replace"))
         trace.main, trace.step = before.main, trace.step or before.step
     return trace
+
+
+def read_steps(file: IO[bytes]) -> list[str]:
+    """Return the steps that the rank has noted, in order."""
+    fd = file.fileno()
+    text = os.pread(fd, os.fstat(fd).st_size, 0).decode("utf-8", "replace")
+    lines = [line for line in text.splitlines() if line.startswith("@step ")]
+    return [line.removeprefix("@step ") for line in lines]
 
 
 def wait_for_dumps(files: list[tuple[IO[bytes], int]], limit_s: float) -> None:

@@ -2,9 +2,9 @@
 
 One fault brings others about: when a rank dies, its peers' sockets close, and each of them raises
 "Connection closed by peer". So a rank that ended without a word is blamed before any that raised,
-and of those that raised, one that says nothing of a connection before one that does, and the
-earliest first. Ranks with the very same fault (each of four builds a model that can't be built)
-are blamed together, the lowest first.
+unless it ended itself, and later; and of those that raised, one that says nothing of a connection
+before one that does, and the earliest first. Ranks with the very same fault (each of four builds a
+model that can't be built) are blamed together, the lowest first.
 """
 
 from __future__ import annotations
@@ -48,10 +48,13 @@ def judge(sides: Sequence[Side]) -> RankError:
         side for side in dead if side not in ended_itself and killed_by(side) == signal.SIGABRT
     ]
     if aborted or (first and not dead and is_secondary(first[0])):
-        mismatch = find_mismatch([side.read_log() for side in sides])
+        mismatch = find_mismatch(
+            [side.read_log() for side in sides],
+            ended=[side.rank for side in sides if side.has_returned],
+        )
         if mismatch is not None:
             return judge_mismatch(mismatch)
-    if dead:
+    if dead and not (first and came_first(first[0], dead)):
         return judge_death(ended_itself or dead)
     return judge_raise(first)
 
@@ -60,6 +63,25 @@ def is_secondary(side: Side) -> bool:
     """Return whether what a rank raised, or what led to it, speaks of a peer's connection."""
     chain = (side.report or {}).get("chain", [])
     return any(SECONDARY.search(link["message"]) for link in chain)
+
+
+def came_first(side: Side, dead: Sequence[Side]) -> bool:
+    """Return whether a rank raised, by its own fault, before any of the dead ended itself.
+
+    Of a rank that was killed or has crashed nobody knows the moment: its peers may have raised
+    before its end was heard of.
+    """
+    ends = [other.read_trace() for other in dead]
+    moment = min(end.event_at if end.event else 0.0 for end in ends)
+    return not is_secondary(side) and side.report is not None and side.report["at"] < moment
+
+
+def has_cause(sides: Sequence[Side]) -> bool:
+    """Return whether the ranks' faults explain themselves: one at least doesn't come of a peer."""
+    at_fault = [side for side in sides if side.is_at_fault]
+    if any(side.report is None or not is_secondary(side) for side in at_fault):
+        return True
+    return find_mismatch([side.read_log() for side in sides]) is not None
 
 
 def killed_by(side: Side) -> int | None:

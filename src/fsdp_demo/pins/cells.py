@@ -50,6 +50,19 @@ class CellError:
         """The error as Python's last line has it: ``Type: message``."""
         return f"{self.ename}: {self.evalue}" if self.evalue else self.ename
 
+    @property
+    def renders_itself(self) -> bool:
+        """Whether the error chose its own text, as a rank's does: it has no frame of IPython's."""
+        return self.traceback.startswith(f"{self.ename}:")
+
+    @property
+    def text(self) -> str:
+        """What a page shows of an expected error, and its pin holds.
+
+        IPython's own traceback has this machine's paths: only its last line is taken.
+        """
+        return self.traceback if self.renders_itself else self.summary
+
 
 @dataclass(frozen=True, slots=True)
 class Cell:
@@ -89,10 +102,10 @@ class Cell:
 
     @property
     def printed(self) -> str:
-        """What is compared with the pin: the text and, in a raising cell, its error's last line."""
+        """What is compared with the pin: the text and, in a raising cell, its error."""
         if self.error is None:
             return self.text
-        return end_line(self.text) + self.error.summary + "\n"
+        return end_line(self.text) + end_line(self.error.text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,8 +47,7 @@ def _describe_error(page: Page, cell: Cell, path: str, rest: int) -> Finding:
     assert cell.error is not None  # noqa: S101 - the caller has looked
     error = cell.error
     shown = error.summary
-    if error.traceback.startswith(f"{error.ename}:"):
-        # An error that renders itself, such as a rank's: IPython's frames are not in it.
+    if error.renders_itself:
         shown = name_lines(page, path, error.traceback)
     lines = shown.rstrip().splitlines()
     at = find_lines(page, path, error.traceback)

@@ -124,7 +124,7 @@ class PinRenderer(NbElementRenderer):  # type: ignore[misc] # MyST-NB has no typ
         error = join_outputs([output])[2]
         if error is not None and RAISES in cell_metadata.get("tags", []):
             output = copy(output)
-            output["traceback"] = [error.summary]
+            output["traceback"] = [error.text.rstrip("\n")]
         rendered: list[nodes.Element] = super().render_error(
             output, cell_metadata, cell_index, source_line
         )

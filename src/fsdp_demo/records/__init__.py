@@ -7,12 +7,14 @@ wrapped, with `""` for the model itself.  Counts of numbers are called `numel`, 
 """
 
 from fsdp_demo.records.collective import Collective, Kind, Phase
+from fsdp_demo.records.event import Event
 from fsdp_demo.records.layout import FlatParameter, Layout, Padding, Parameter, Unit
 from fsdp_demo.records.memory import EventKind, MemoryEvent
 from fsdp_demo.records.shard import ParameterSlice, PartRow, Shard
 
 __all__ = [
     "Collective",
+    "Event",
     "EventKind",
     "FlatParameter",
     "Kind",

@@ -1,4 +1,4 @@
-"""Adds `--thorough`, for a run of this folder."""
+"""Adds `--thorough`."""
 
 import pytest
 
@@ -7,5 +7,5 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--thorough",
         action="store_true",
-        help="hold the planner to FSDP on ten times as many random models",
+        help="ten times as many random models for the planner, and as many runs for `spawn`",
     )
