@@ -20,6 +20,7 @@ extensions = [
     "fsdp_demo.pins",  # compares what the cells print with what was reviewed
     "fsdp_demo.prose",  # sentences take their numbers from the run
     "fsdp_demo.citations",  # quotes torch from the installed torch
+    "fsdp_demo.warm",  # imports torch once a build
     "tools.execution_cache",  # where `nox -s live` keeps outputs, and for how long
     "tools.progress",
 ]
