@@ -18,6 +18,7 @@ the folder of the build's temporary files.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import ctypes
 import gc
@@ -39,10 +40,16 @@ import weakref
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
-# What a kernel is made of, and what it imports while it starts or at its first cell.
-PRELOADED = (
-    "ipykernel.kernelapp",
-    "ipykernel.ipkernel",
+# What a kernel is made of, and what it imports while it starts.
+KERNEL = ("ipykernel.kernelapp", "ipykernel.ipkernel")
+USED_BY_KERNEL = (
+    "IPython.core.completerlib",
+    "IPython.core.debugger",
+    "IPython.core.oinspect",
+    "IPython.extensions.storemagic",
+    "ipykernel.debugger",
+    "psutil",
+    "tornado.platform.asyncio",
 )
 STARTED, ENDED, REFUSED = b"s", b"e", b"r"
 REQUEST_LIMIT_S = 5.0
@@ -134,9 +141,14 @@ class WarmProcess:
         os.environ["JPY_PARENT_PID"] = str(self.pid)
         # No pool of threads, which a fork would lose. (torch starts its own when it needs it.)
         os.environ["OPENBLAS_NUM_THREADS"] = "1"
+        # No advice to those who debug, which a kernel prints before its first cell.
+        os.environ["PYDEVD_DISABLE_FILE_VALIDATION"] = "1"
         try:
-            for name in (*self.names_for_ranks(), *PRELOADED):
+            for name in (*self.names_for_ranks(), *KERNEL):
                 importlib.import_module(name)
+            for name in USED_BY_KERNEL:
+                with contextlib.suppress(ImportError):  # another version does without
+                    importlib.import_module(name)
         except BaseException:  # noqa: BLE001  # the page's own import shows what it is
             return False
         if os.fstat(1).st_size or len(os.listdir("/proc/self/task")) > 1:
@@ -271,8 +283,11 @@ def kill_children() -> None:
             os.kill(int(pid), signal.SIGKILL)
 
 
-def become_kernel(warm: WarmProcess, request: Request) -> None:
-    """Make this forked process the kernel that was asked for; returns when the kernel has ended."""
+def become_kernel(warm: WarmProcess, request: Request) -> NoReturn:
+    """Make this forked process the kernel that was asked for.
+
+    It ends without taking torch's modules apart first, which would take longer than most cells.
+    """
     os.setsid()
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != warm.pid:
@@ -293,7 +308,19 @@ def become_kernel(warm: WarmProcess, request: Request) -> None:
     if warm.ranks_server is not None:
         hand_over_server(warm.ranks_server)
     sys.argv[:] = ["ipykernel_launcher", *request.arguments]
-    runpy.run_module("ipykernel_launcher", run_name="__main__", alter_sys=True)
+    status = 0
+    try:
+        runpy.run_module("ipykernel_launcher", run_name="__main__", alter_sys=True)
+    except SystemExit as end:
+        status = end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:  # noqa: BLE001  # as the interpreter's own end would
+        traceback.print_exc()
+        status = 1
+    finally:
+        atexit._run_exitfuncs()  # noqa: SLF001  # as in multiprocessing's forked children
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        os._exit(status)
 
 
 def hand_over_server(file: Path) -> None:
