@@ -35,15 +35,15 @@ PR_SET_PDEATHSIG = 1
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Start the warm processes just before pages are read."""
-    app.connect("env-before-read-docs", _start)
+    app.connect("env-before-read-docs", start)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
-def _start(_app: Sphinx, _env: BuildEnvironment, docnames: list[str]) -> None:
+def start(_app: Sphinx, _env: BuildEnvironment, docnames: list[str]) -> None:
     """Start them, if this system can have them and there is a page to read."""
-    if not docnames or WARM_FOLDER in os.environ or not _has_pidfd():
+    if not docnames or WARM_FOLDER in os.environ or not has_pidfd():
         return
-    kernels = _find_kernels()
+    kernels = find_kernels()
     if not kernels:
         return
     folder = tempfile.mkdtemp(prefix="fsdp-demo-build-")
@@ -53,19 +53,20 @@ def _start(_app: Sphinx, _env: BuildEnvironment, docnames: list[str]) -> None:
         WARM_FOLDER: folder,
     }
     tempfile.tempdir = None  # Python chooses again
-    processes = [_start_process(folder, name, spec) for name, spec in kernels.items()]
-    atexit.register(_end, processes, folder, os.getpid())
-    os.register_at_fork(after_in_child=_end_with_parent)
+    environ = dict(os.environ)
+    processes = [start_process(folder, name, spec, environ) for name, spec in kernels.items()]
+    atexit.register(end, processes, folder, os.getpid())
+    os.register_at_fork(after_in_child=end_with_parent)
 
 
-def _find_kernels() -> dict[str, dict[str, Any]]:
+def find_kernels() -> dict[str, dict[str, Any]]:
     """Return the specs of the kernels that ask for a warm process, by name."""
     specs: dict[str, Any] = KernelSpecManager().get_all_specs()
     found = {name: kernel["spec"] for name, kernel in specs.items()}
     return {name: spec for name, spec in found.items() if str(START_KERNEL) in spec["argv"]}
 
 
-def _has_pidfd() -> bool:
+def has_pidfd() -> bool:
     """Return whether the system tells when any process ends: Linux does."""
     try:
         os.close(os.pidfd_open(os.getpid()))
@@ -74,10 +75,15 @@ def _has_pidfd() -> bool:
     return True
 
 
-def _start_process(folder: str, name: str, spec: dict[str, Any]) -> subprocess.Popen[bytes]:
-    """Start one, which listens already: a request that comes before it is ready waits."""
-    environ = {**os.environ, **spec.get("env", {})}
-    del environ[WARM_FOLDER]
+def start_process(
+    folder: str, name: str, spec: dict[str, Any], environ: dict[str, str]
+) -> subprocess.Popen[bytes]:
+    """Start the warm process of the kernel `name`, for kernels in the environment `environ`.
+
+    It listens already: a request that comes before it is ready waits.
+    """
+    environ = {**environ, **spec.get("env", {})}
+    environ.pop(WARM_FOLDER, None)
     with socket.socket(socket.AF_UNIX) as listener, tempfile.TemporaryFile() as noise:
         fd = os.open(folder, os.O_RDONLY)
         listener.bind(f"/proc/self/fd/{fd}/{name}")  # as in start_kernel.connect
@@ -95,7 +101,7 @@ def _start_process(folder: str, name: str, spec: dict[str, Any]) -> subprocess.P
         )
 
 
-def _end(processes: list[subprocess.Popen[bytes]], folder: str, owner: int) -> None:
+def end(processes: list[subprocess.Popen[bytes]], folder: str, owner: int) -> None:
     """End them and all that came from them, and remove the folder."""
     if os.getpid() != owner:
         return
@@ -110,6 +116,6 @@ def _end(processes: list[subprocess.Popen[bytes]], folder: str, owner: int) -> N
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
     """In a process that reads pages: end when Sphinx is killed, and run no page after that."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)

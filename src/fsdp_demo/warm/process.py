@@ -51,6 +51,12 @@ USED_BY_KERNEL = (
     "psutil",
     "tornado.platform.asyncio",
 )
+ENVIRON = {  # while it imports
+    # No pool of threads, which a fork would lose. (torch starts its own when it needs it.)
+    "OPENBLAS_NUM_THREADS": "1",
+    # No advice to those who debug, which a kernel prints before its first cell.
+    "PYDEVD_DISABLE_FILE_VALIDATION": "1",
+}
 STARTED, ENDED, REFUSED = b"s", b"e", b"r"
 REQUEST_LIMIT_S = 5.0
 LEAVE_LIMIT_S = 3.0
@@ -83,6 +89,7 @@ class WarmProcess:
         self.pid = os.getpid()
         self.environ = dict(os.environ)
         self.ranks_server = find_ranks_server()
+        self.set_by_imports: dict[str, str] = {}
         self.is_warm: bool | None = None  # None: nobody has asked yet
         self.kernels: dict[int, socket.socket] = {}  # by the kernel's process
         self.wake_read, self.wake_write = os.pipe()
@@ -126,7 +133,7 @@ class WarmProcess:
                 sock.close()
                 return request
             self.kernels[pid] = sock
-            sock.sendall(STARTED + bytes(4))
+            sock.sendall(STARTED + pid.to_bytes(4, "big"))
         except OSError:  # it has gone already, or there is no room for another process
             sock.close()
         finally:
@@ -137,12 +144,12 @@ class WarmProcess:
 
     def warm_up(self) -> bool:
         """Import everything; return whether kernels can be forked from what this process is now."""
+        os.environ |= ENVIRON
         # ipykernel reads whose child it is when it is imported.
         os.environ["JPY_PARENT_PID"] = str(self.pid)
-        # No pool of threads, which a fork would lose. (torch starts its own when it needs it.)
-        os.environ["OPENBLAS_NUM_THREADS"] = "1"
-        # No advice to those who debug, which a kernel prints before its first cell.
-        os.environ["PYDEVD_DISABLE_FILE_VALIDATION"] = "1"
+        before = dict(os.environ)
+        tempfile.tempdir = self.folder  # torch makes a folder when it is imported
+        gc.disable()  # an import makes little garbage, and looking for it takes a sixth of the time
         try:
             for name in (*self.names_for_ranks(), *KERNEL):
                 importlib.import_module(name)
@@ -151,10 +158,13 @@ class WarmProcess:
                     importlib.import_module(name)
         except BaseException:  # noqa: BLE001  # the page's own import shows what it is
             return False
-        if os.fstat(1).st_size or len(os.listdir("/proc/self/task")) > 1:
+        if os.fstat(1).st_size or len(list(Path("/proc/self/task").iterdir())) > 1:
             return False
+        # What imports set, they would have set in an ordinary kernel too.
+        self.set_by_imports = dict(os.environ.items() - before.items())
         keep_folders()
         gc.collect()
+        gc.enable()
         gc.freeze()  # a collection in a kernel or rank would write to, and copy, every page of it
         return True
 
@@ -186,6 +196,8 @@ class WarmProcess:
                 return
             sock = self.kernels.pop(pid, None)
             if sock is not None:
+                with contextlib.suppress(OSError):  # what it left running
+                    os.killpg(pid, signal.SIGKILL)
                 with contextlib.suppress(OSError), sock:
                     sock.sendall(ENDED + status.to_bytes(4, "big"))
 
@@ -267,7 +279,7 @@ def load(file: Path) -> Any:  # noqa: ANN401  # a module
 def keep_folders() -> None:
     """Leave temporary folders of imported modules to this process, which goes last.
 
-    torch makes one when it is imported, and would remove it at the end of the first kernel.
+    torch's would go with the first kernel otherwise.
     """
     for finalizer in list(weakref.finalize._registry):  # type: ignore[attr-defined]  # noqa: SLF001  # there is no other list
         alive = finalizer.peek()
@@ -297,30 +309,36 @@ def become_kernel(warm: WarmProcess, request: Request) -> NoReturn:
         os.dup2(stream, fd)
         os.close(stream)
     os.environ.clear()
-    os.environ.update(request.environ)
+    os.environ.update(request.environ | warm.set_by_imports)
     os.environ["JPY_PARENT_PID"] = str(warm.pid)
     os.chdir(request.cwd)
     tempfile.tempdir = None
     importlib.invalidate_caches()
-    if "numpy" in sys.modules:
-        # Of its own, as Python's `random` sees to itself; torch's begins with a fixed seed.
-        sys.modules["numpy"].random.seed()
+    draw_seeds()
     if warm.ranks_server is not None:
         hand_over_server(warm.ranks_server)
     sys.argv[:] = ["ipykernel_launcher", *request.arguments]
     status = 0
     try:
         runpy.run_module("ipykernel_launcher", run_name="__main__", alter_sys=True)
-    except SystemExit as end:
-        status = end.code if isinstance(end.code, int) else int(end.code is not None)
+    except SystemExit as error:
+        status = error.code if isinstance(error.code, int) else int(error.code is not None)
     except BaseException:  # noqa: BLE001  # as the interpreter's own end would
         traceback.print_exc()
         status = 1
     finally:
         atexit._run_exitfuncs()  # noqa: SLF001  # as in multiprocessing's forked children
-        for stream in (sys.stdout, sys.stderr):
-            stream.flush()
+        sys.stdout.flush()
+        sys.stderr.flush()
         os._exit(status)
+
+
+def draw_seeds() -> None:
+    """Give this process random numbers of its own, where the module doesn't see to it itself."""
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed()
+    if "torch" in sys.modules:
+        sys.modules["torch"].default_generator.seed()
 
 
 def hand_over_server(file: Path) -> None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 WARM_FOLDER = "FSDP_DEMO_WARM"
 STARTED, ENDED = b"s", b"e"
-ANSWER_NBYTES = 5  # a letter, and `os.waitpid`'s status
+ANSWER_NBYTES = 5  # a letter, and the kernel's process or `os.waitpid`'s status
 
 
 def main() -> None:
@@ -62,7 +62,7 @@ def send_request(sock: socket, arguments: list[str]) -> None:
     import socket  # noqa: PLC0415  # as above
 
     # Both sides are the same Python.
-    request = marshal.dumps((arguments, os.getcwd(), dict(os.environ)))
+    request = marshal.dumps((arguments, os.getcwd(), dict(os.environ)))  # noqa: PTH109  # pathlib is slow to import
     header = len(request).to_bytes(8, "big")
     socket.send_fds(sock, [header], [0, 1, 2])
     sock.sendall(request)
@@ -71,35 +71,53 @@ def send_request(sock: socket, arguments: list[str]) -> None:
 def stand_in(sock: socket) -> None:
     """Be the kernel for the process that started this one; return if none was forked."""
     import select  # noqa: PLC0415  # as above
-    import signal  # noqa: PLC0415  # as above
 
-    signals, theirs = os.pipe()
-    for fd in (signals, theirs):
-        os.set_blocking(fd, False)
-    signal.set_wakeup_fd(theirs)
-    for signum in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(signum, lambda *_: None)  # its number is in the pipe
+    signals = catch_signals()
     parent = os.pidfd_open(os.getppid())
     poll = select.poll()
     for fd in (parent, signals, sock.fileno()):
         poll.register(fd, select.POLLIN)
-    is_started = False
+    kernel = 0
     while True:
         ready = [fd for fd, _ in poll.poll()]
         if parent in ready:
             os._exit(1)  # nobody is left who would end this kernel
         if sock.fileno() in ready:
-            answer = sock.recv(ANSWER_NBYTES, 256)  # MSG_WAITALL
+            answer = sock.recv(ANSWER_NBYTES)
             if answer[:1] == ENDED:
                 end_as(int.from_bytes(answer[1:], "big"))
             if answer[:1] != STARTED:
                 break
-            is_started = True
+            kernel = int.from_bytes(answer[1:], "big")
         if signals in ready:
             sock.sendall(os.read(signals, 256))
-    if is_started:
-        print("The warm process that this kernel came from has ended.", file=sys.stderr)
-        os._exit(1)
+    if kernel:
+        end_without_warm_process(kernel)
+
+
+def end_without_warm_process(kernel: int) -> NoReturn:
+    """End after the kernel, which ended with the warm process, and what it had started."""
+    import signal  # noqa: PLC0415  # as above
+
+    try:
+        os.killpg(kernel, signal.SIGKILL)
+    except ProcessLookupError:
+        pass  # nothing
+    print("The warm process that this kernel came from has ended.", file=sys.stderr)
+    sys.exit(1)
+
+
+def catch_signals() -> int:
+    """Return a file descriptor that gives the number of each signal that is for the kernel."""
+    import signal  # noqa: PLC0415  # as above
+
+    read, write = os.pipe()
+    for fd in (read, write):
+        os.set_blocking(fd, False)
+    signal.set_wakeup_fd(write)
+    for signum in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(signum, lambda *_: None)
+    return read
 
 
 def end_as(status: int) -> NoReturn:
