@@ -102,13 +102,14 @@ class WarmProcess:
         signal.set_wakeup_fd(self.wake_write)
         while True:
             pids = {sock.fileno(): pid for pid, sock in self.kernels.items()}
-            ready, _, _ = select.select([self.listener, self.wake_read, *pids], [], [])
+            listening = self.listener.fileno()
+            ready, _, _ = select.select([listening, self.wake_read, *pids], [], [])
             if self.wake_read in ready:
                 os.read(self.wake_read, 4096)
             for fd in pids.keys() & set(ready):
                 self.pass_on(pids[fd])
             self.reap()
-            if self.listener in ready:
+            if listening in ready:
                 request = self.answer()
                 if request is not None:
                     return request

@@ -97,12 +97,11 @@ def stand_in(sock: socket) -> None:
 
 def end_without_warm_process(kernel: int) -> NoReturn:
     """End after the kernel, which ended with the warm process, and what it had started."""
+    import contextlib  # noqa: PLC0415  # as above
     import signal  # noqa: PLC0415  # as above
 
-    try:
+    with contextlib.suppress(ProcessLookupError):  # it had started nothing
         os.killpg(kernel, signal.SIGKILL)
-    except ProcessLookupError:
-        pass  # nothing
     print("The warm process that this kernel came from has ended.", file=sys.stderr)
     sys.exit(1)
 
