@@ -25,6 +25,7 @@ extensions = [
     "fsdp_demo.comparisons",  # each lesson's programs equal the plain model
     "fsdp_demo.citations",  # quotes torch from the installed torch
     "tools.api_reference",  # short names of types, classes without their constructors
+    "fsdp_demo.warm",  # imports torch once a build
     "tools.execution_cache",  # where `nox -s live` keeps outputs, and for how long
     "tools.progress",
 ]

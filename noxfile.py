@@ -45,6 +45,9 @@ LOCK = Environment("lock", "lock.in", holds_project=False)
 SITE_CODE = tuple(f"src/fsdp_demo/{package}" for package in SITE_PACKAGES)
 SITE_TESTS = ("tests/tools", *(f"tests/{package}" for package in SITE_PACKAGES))
 
+# Twice as many pages at a time as a small machine has cores: each waits a good part of its time.
+READERS = "4"
+
 nox.needs_version = ">=2024.4.15"
 nox.options.sessions = ["lint", "tests", "docs"]
 
@@ -101,7 +104,7 @@ def docs(session: nox.Session) -> None:
             session,
             (
                 # Quiet: what is left are the pages as they run, and the findings.
-                *(SITE.program("sphinx-build"), "-q", "-W", "--keep-going", "-j", "2"),
+                *(SITE.program("sphinx-build"), "-q", "-W", "--keep-going", "-j", READERS),
                 *("-c", ".", "-b", "html", "-d", "build/doctrees"),
                 *("-D", "nb_execution_mode=force", "docs", "build/html"),
             ),
@@ -119,7 +122,7 @@ def live(session: nox.Session) -> None:
     """Show the site in a browser while you write: a save runs again only what changed."""
     _make(session, SITE, *TORCH)
     session.run(
-        *(SITE.program("sphinx-autobuild"), "-q", "-j", "2", "-c", ".", "-b", "html"),
+        *(SITE.program("sphinx-autobuild"), "-q", "-j", READERS, "-c", ".", "-b", "html"),
         *("-d", "build/live-doctrees", "-D", "nb_execution_mode=cache"),
         *("--host", "127.0.0.1", "--port", "0", "--open-browser"),
         *("--watch", "src", "--watch", "conf.py"),
@@ -174,7 +177,11 @@ def _make(session: nox.Session, *environments: Environment) -> None:
 def _variables() -> dict[str, str | None]:
     """Return what the programs of the sessions find in their process environment."""
     kernels = os.pathsep.join(str(e.folder / "share" / "jupyter") for e in TORCH)
-    return {"JUPYTER_PATH": kernels, "PYTHONPATH": None}
+    return {
+        "JUPYTER_PATH": kernels,
+        "PYTHONPATH": None,
+        "PYTHONDONTWRITEBYTECODE": None,  # each rank would compile what it imports of the package
+    }
 
 
 def _run_all(

@@ -167,20 +167,22 @@ def _install_cpu_torch(environment: Environment, held: int) -> None:
 
 
 def _add_project(environment: Environment, held: int) -> None:
-    """Install this project, editable, and the kernel; again whenever pyproject.toml changes."""
+    """Install this project, editable, and the kernel; again whenever what decides them changes."""
     if not environment.holds_project:
         return
-    project = _digest(environment.root / "pyproject.toml")
+    files = {"pyproject.toml": environment.root / "pyproject.toml"}
+    files["kernels.py"] = Path(kernels.__file__)
+    project = {name: _digest(file) for name, file in files.items()}
     made_from = _read_stamp(environment)
-    if made_from.get("pyproject.toml") == project:
+    if made_from == made_from | project:
         return
     editable = ["--no-deps", "--no-build-isolation", "--editable", str(environment.root)]
     _pip(environment, ["install", "--quiet", *editable], held)
     if environment.torch and environment.kernel:
-        ingredients = {k: v for k, v in made_from.items() if k != "pyproject.toml"}
+        ingredients = {k: v for k, v in made_from.items() if k not in project}
         identity = hashlib.sha256(json.dumps(ingredients).encode()).hexdigest()[:16]
         kernels.write_kernel(environment.folder, environment.kernel, environment.torch, identity)
-    _write_stamp(environment, {**made_from, "pyproject.toml": project})
+    _write_stamp(environment, made_from | project)
 
 
 def _pip(environment: Environment, arguments: list[str], held: int) -> None:

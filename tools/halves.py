@@ -1,3 +1,3 @@
 """Which parts of the package run in Sphinx, and so without torch; all others run in the cells."""
 
-SITE_PACKAGES = ("citations", "comparisons", "pins", "prose")
+SITE_PACKAGES = ("citations", "comparisons", "pins", "prose", "warm")

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
+ROOT = Path(__file__).resolve().parent.parent
+START_KERNEL = ROOT / "src" / "fsdp_demo" / "warm" / "start_kernel.py"
 _ASK_BUILD = "import torch; print(torch.version.cuda or '')"
 
 
@@ -29,8 +28,7 @@ def write_kernel(environment: Path, name: str, torch: str, made_from: str) -> Pa
     spec = {
         "argv": [
             str(python),
-            "-m",
-            "ipykernel_launcher",
+            *("-I", "-S", str(START_KERNEL), name),  # it starts what follows, or has it forked
             "--log-level=ERROR",  # a notice about TCP would land in the first output otherwise
             "--HistoryManager.enabled=False",  # a build leaves nothing in the reader's home
             "-f",

@@ -1,11 +1,17 @@
-"""The caller's end of the fork server: start it, ask it for ranks, let it go."""
+"""The caller's end of the fork server: start it, ask it for ranks, let it go.
+
+A kernel of a build comes with its server, forked from where torch is imported already (see
+`fsdp_demo.warm`); everybody else starts one.
+"""
 
 from __future__ import annotations
 
 import atexit
+import math
 import os
 import pickle
 import shutil
+import signal
 import socket
 import struct
 import subprocess
@@ -19,6 +25,7 @@ from typing import IO, Any
 from fsdp_demo.launch.errors import SpawnError
 
 SERVER = Path(__file__).with_name("server.py")
+HANDED_SERVER = "_fsdp_demo_handed_server"
 START_LIMIT_S = 120.0
 CLOSE_LIMIT_S = 6.0
 
@@ -27,30 +34,86 @@ class ServerGoneError(Exception):
     """The server has ended, or doesn't answer."""
 
 
+class Forked:
+    """A server that was forked from this process before it became a kernel."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.returncode: int | None = None
+
+    def poll(self) -> int | None:
+        """Return how it has ended; None while it runs."""
+        if self.returncode is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                self.returncode = os.waitstatus_to_exitcode(status)
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end, as `subprocess.Popen.wait` does."""
+        deadline = math.inf if timeout is None else time.monotonic() + timeout
+        while (code := self.poll()) is None:
+            if time.monotonic() > deadline:
+                raise subprocess.TimeoutExpired(str(SERVER), timeout or 0.0)
+            time.sleep(0.002)
+        return code
+
+    def kill(self) -> None:
+        """Kill it."""
+        if self.poll() is None:
+            os.kill(self.pid, signal.SIGKILL)
+
+
 class Client:
     """One fork server, from this process's side."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        process: subprocess.Popen[bytes] | Forked,
+        sock: socket.socket,
+        folder: str,
+        noise: IO[bytes],
+    ) -> None:
         self.ready = False
         self.jobs = 0
         self.buffer = bytearray()
-        self.folder = tempfile.mkdtemp(prefix="fsdp-demo-")
-        self.sock, theirs = socket.socketpair()
-        self.noise: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  # open as long as the server
+        self.process = process
+        self.sock = sock
+        self.folder = folder
+        self.noise = noise  # what it prints, to stdout and stderr
+
+    @classmethod
+    def start(cls) -> Client:
+        """Start a server."""
+        folder = tempfile.mkdtemp(prefix="fsdp-demo-")
+        sock, theirs = socket.socketpair()
+        noise = tempfile.TemporaryFile()  # noqa: SIM115  # open as long as the server
         with theirs:
-            arguments = (theirs.fileno(), os.getpid(), self.folder)
-            self.process = subprocess.Popen(
+            arguments = (theirs.fileno(), os.getpid(), folder)
+            process = subprocess.Popen(
                 # -P: the script's own folder must not be on the path, its modules' names are common
                 # ones.
                 [sys.executable, "-P", str(SERVER), *map(str, arguments)],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
-                stdout=self.noise,
-                stderr=self.noise,
+                stdout=noise,
+                stderr=noise,
                 start_new_session=True,  # a Ctrl-C in the terminal is for this process alone
                 # Set before torch is imported: one intra-op thread, and no pool of threads to fork.
                 env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
             )
+        return cls(process, sock, folder, noise)
+
+    @classmethod
+    def take_over(cls) -> Client | None:
+        """Return the server that this kernel came with, if it is one of a build's, and has one.
+
+        The other end is `hand_over_server` in `fsdp_demo/warm/process.py`.
+        """
+        handed: Any = sys.modules.pop(HANDED_SERVER, None)
+        if handed is None or handed.owner != os.getpid():
+            return None
+        return cls(Forked(handed.pid), handed.sock, handed.folder, handed.noise)
 
     def wait_until_ready(self) -> None:
         """Wait for the server's imports, the first time."""
@@ -168,7 +231,7 @@ def start_server() -> Client:
             Shared.client = None
         if Shared.client is None:
             try:
-                Shared.client = Client()
+                Shared.client = Client.take_over() or Client.start()
             except OSError as error:
                 raise SpawnError(
                     f"the process that forks the ranks can't be started: {error.strerror}"

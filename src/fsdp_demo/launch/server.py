@@ -2,7 +2,8 @@
 
 It is started by path, not as a module of the package, and knows nothing of the project: a server
 keeps the code of the moment it started, so whatever it had imported of the project would be stale
-after the next edit. Each rank imports the project anew, after the fork.
+after the next edit. Each rank imports the project anew, after the fork. In a build it isn't
+started at all but forked, with torch imported already (see `fsdp_demo.warm`).
 
 Why not `multiprocessing`'s own fork server: it listens on a named socket, swallows an ImportError
 of what it preloads, runs a script's `__main__` again in every rank, and cannot end what a rank left
@@ -247,13 +248,11 @@ def children() -> list[int]:
     return [int(pid) for pid in text.split()]
 
 
-def main() -> NoReturn:
-    """Import torch, say so, and serve."""
-    parent = socket.socket(fileno=int(sys.argv[1]))
-    parent_pid = int(sys.argv[2])
+def run(parent: socket.socket, parent_pid: int, folder: str) -> NoReturn:
+    """Import torch, say so, and serve the process that holds the other end of `parent`."""
     # torch makes a temporary folder when it is imported, and removes it at an end that this process
     # won't have.
-    folder = tempfile.tempdir = sys.argv[3]
+    tempfile.tempdir = folder
     signal.signal(
         signal.SIGINT, signal.SIG_IGN
     )  # a Ctrl-C is for the parent, which then says "clear"
@@ -274,6 +273,11 @@ def main() -> NoReturn:
     with contextlib.suppress(OSError):  # the parent may have gone already; `serve` notices
         send(parent, "ready")
     Server(parent, parent_pid, folder).serve()
+
+
+def main() -> NoReturn:
+    """Serve the process that started this one."""
+    run(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]), sys.argv[3])
 
 
 if __name__ == "__main__":
