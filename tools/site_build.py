@@ -1,0 +1,15 @@
+"""How the site is built: the arguments that Sphinx gets, whoever calls it."""
+
+from __future__ import annotations
+
+
+def list_build_arguments(execution_mode: str, doctrees: str, html: str) -> list[str]:
+    """Return Sphinx's arguments; `execution_mode` is MyST-NB's, "force" or "cache".
+
+    The paths are seen from the checkout, where Sphinx is to be called.
+    """
+    # Quiet: what is left are the pages as they run, and the findings.
+    return [
+        *("-q", "-W", "--keep-going", "-j", "2", "-c", ".", "-b", "html", "-d", doctrees),
+        *("-D", f"nb_execution_mode={execution_mode}", "docs", html),
+    ]
