@@ -9,6 +9,7 @@ Ends with status 1 when a bar is not met, or when something could not be measure
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import time
 from pathlib import Path
@@ -24,7 +25,7 @@ from tools.bench.processes import BenchFault
 from tools.bench.report import describe_setting, list_lines, write_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 
 def run(ranks_python: str, launchers_python: str) -> list[Figure | Missing]:
@@ -38,13 +39,11 @@ def run(ranks_python: str, launchers_python: str) -> list[Figure | Missing]:
 
     def collect(what: str, measured: Iterable[Figure | Missing]) -> None:
         start = time.monotonic()
-        print(f"measuring {what} ...", flush=True)
-        try:
-            for figure in measured:
-                figures.append(figure)  # noqa: PERF402  # kept even if the next one fails
-        except BenchFault as fault:
-            figures.append(Missing(what.replace(" ", "-"), what, str(fault)))
-        print(f"measured {what} in {time.monotonic() - start:.0f} s", flush=True)
+        print(f"Measuring {what} ...", flush=True)
+        for figure in _with_fault(what, measured):
+            figures.append(figure)
+            print("\n".join(list_lines([figure])), flush=True)
+        print(f"Measured {what} in {time.monotonic() - start:.0f} s.", flush=True)
 
     collect("launchers", measure_launchers(launchers_python))
     collect("faults", measure_faults(ranks_python))
@@ -55,6 +54,14 @@ def run(ranks_python: str, launchers_python: str) -> list[Figure | Missing]:
     cell_seconds = {world: by_name[name] for world, name in scripts.items() if name in by_name}
     collect("builds", measure_builds(ranks_python, cell_seconds))
     return figures
+
+
+def _with_fault(what: str, measured: Iterable[Figure | Missing]) -> Iterator[Figure | Missing]:
+    """Yield what is measured and, should that break off, a last one that says why."""
+    try:
+        yield from measured
+    except BenchFault as fault:
+        yield Missing(what, what, str(fault))
 
 
 def is_good(figures: Sequence[Figure | Missing]) -> bool:
@@ -71,6 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--ranks-python", required=True, help=argparse.SUPPRESS)
     parser.add_argument("--launchers-python", required=True, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that what was started is ended
     if options.json and not options.json.parent.is_dir():
         parser.error(f"{options.json.parent} is no folder")
     setting = describe_setting(options.launchers_python)

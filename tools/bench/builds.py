@@ -24,7 +24,7 @@ BUILD_LIMIT_S = 600.0
 SCRIPT_LIMIT_S = 900.0
 BUILD_BAR = 0.5  # of the scripts' time
 
-SENTENCE = "\nHere is one sentence more.\n"
+SENTENCE = "\nThis sentence is new.\n"
 COMMENT = "# one line more\n"
 
 

@@ -11,7 +11,7 @@ from tools.bench.processes import run_timed
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-ROUNDS = 7
+ROUNDS = 11
 LIMIT_S = 200.0
 PLAN_BAR_S = 1.0
 MEMORY_BAR_MB = 200.0

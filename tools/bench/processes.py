@@ -22,6 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 # Both would make ranks compile or import what a reader's do not.
 _LEFT_OUT = ("PYTHONDONTWRITEBYTECODE", "PYTHONPATH")
+CLOSE_LIMIT_S = 3.0
 _TOLD_LINES = 8  # of what a failed command printed
 
 
@@ -116,7 +117,7 @@ class WarmProgram:
         with contextlib.suppress(OSError):
             self.process.stdin.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(timeout=10)
+            self.process.wait(timeout=CLOSE_LIMIT_S)
         end_session(self.process)
         self.selector.close()
         assert self.process.stdout is not None  # noqa: S101  # for mypy

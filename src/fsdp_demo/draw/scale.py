@@ -49,7 +49,7 @@ def draw_scale(title: str, rows: Sequence[ScaleRow]) -> Figure:
         raise ValueError(msg)
     first, last = math.floor(math.log10(min(times))), math.ceil(math.log10(max(times)))
     last = max(last, first + 1)
-    left, top = 14.0, 30.0
+    left, top = 28.0, 30.0
 
     def place(time_s: float) -> float:
         return left + (math.log10(time_s) - first) / (last - first) * LINE
@@ -59,13 +59,15 @@ def draw_scale(title: str, rows: Sequence[ScaleRow]) -> Figure:
     bottom = top + len(rows) * ROW
     for power in range(first, last + 1):
         x = place(10.0**power)
-        canvas.line([(x, top), (x, bottom)])
+        for index in range(len(rows)):  # beside the marks, and not through the names
+            y = top + index * ROW
+            canvas.line([(x, y + 20), (x, y + ROW - 4)])
         canvas.text(x, bottom + 12, show_seconds(10.0**power), anchor="middle", faint=True)
     for index, row in enumerate(rows):
         y = top + index * ROW
-        canvas.text(left + 4, y + 10, row.name)
+        canvas.text(left, y + 10, row.name)
         values = ", ".join(show_seconds(mark.value_s) for mark in row.marks)
-        canvas.text(left + LINE - 4, y + 10, values, anchor="end", faint=True)
+        canvas.text(left + LINE, y + 10, values, anchor="end", faint=True)
         for mark in row.marks:
             canvas.line([(place(mark.least_s), y + 30), (place(mark.most_s), y + 30)], strong=True)
         for mark in row.marks:

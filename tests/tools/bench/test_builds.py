@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tools.bench.builds import add_comment, add_sentence, copy_checkout, read_world
+from fsdp_demo.prose.numbers import find_unallowed
+from tools.bench.builds import SENTENCE, add_comment, add_sentence, copy_checkout, read_world
 from tools.bench.processes import ROOT, BenchFault
 
 LESSON = ROOT / "docs" / "lessons" / "5-padding.md"
@@ -29,7 +30,8 @@ def test_the_copy_holds_the_site_and_nothing_that_was_made(tmp_path: Path) -> No
 def test_a_sentence_is_added_once(page: Path) -> None:
     before = page.read_text()
     add_sentence(page)
-    assert page.read_text() == before + "\nHere is one sentence more.\n"
+    assert page.read_text() == before + SENTENCE
+    assert not list(find_unallowed(SENTENCE, ()))  # a number from no run would fail the rebuild
 
 
 def test_a_comment_is_added_inside_the_first_cell(page: Path) -> None:

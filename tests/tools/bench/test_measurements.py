@@ -66,7 +66,7 @@ def test_plans_at_two_worlds(ranks_python: str) -> None:
     figures = by_name(list(measure_plans(ranks_python, 1)))
     assert {"plan-8", "plan-1024", "plan-1024-to-8", "plan-memory"} <= set(figures)
     assert "6.7 billion parameters at world 1024" in figures["plan-1024"].what
-    assert figures["plan-tree-units"].what == "a plan of a tree of 10,001 modules, 2,000 units"
+    assert figures["plan-tree-units"].what == "a plan of a tree of 10,001 modules, 2,001 units"
 
 
 def test_private_memory_is_what_no_other_process_shares() -> None:

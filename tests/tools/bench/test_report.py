@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tools.bench.__main__ import is_good, main
+from tools.bench.__main__ import is_good, main, run
 from tools.bench.figures import RATIO, Figure, Missing
+from tools.bench.processes import BenchFault
 from tools.bench.report import describe_setting, list_lines, write_json
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 GOOD = Figure("cell", "a cell", 0.1234567, "s", at_most=1.0, least=0.1, most=0.2, rounds=3)
@@ -60,6 +62,23 @@ def test_the_setting_names_no_machine(ranks_python: str) -> None:
         *("torch", "build", "accelerate", "python", "system", "cores", "load-before"),
     }
     assert platform.node() not in setting.values()
+
+
+def test_a_measurement_that_fails_costs_no_other_its_figures(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is reported by name, with the reason."""
+
+    def fail(*_: object) -> Iterator[Figure]:
+        yield GOOD
+        raise BenchFault("a rank died")
+
+    for name in ("launchers", "faults", "plans", "instruments", "builds"):
+        measure = fail if name == "plans" else lambda *_: iter([BAD])
+        monkeypatch.setattr(f"tools.bench.__main__.measure_{name}", measure)
+    figures = run("", "")
+    assert figures == [BAD, BAD, GOOD, Missing("plans", "plans", "a rank died"), BAD, BAD]
+    assert "NOT MEASURED: plans: a rank died\n" in capsys.readouterr().out
 
 
 def test_a_folder_that_is_not_there_is_refused_before_anything_is_measured(
