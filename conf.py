@@ -20,17 +20,19 @@ extensions = [
     "fsdp_demo.pins",  # compares what the cells print with what was reviewed
     "fsdp_demo.prose",  # sentences take their numbers from the run
     "fsdp_demo.citations",  # quotes torch from the installed torch
+    "tools.measured",  # figures of `nox -s bench`, in a page about them
     "tools.execution_cache",  # where `nox -s live` keeps outputs, and for how long
     "tools.progress",
 ]
 exclude_patterns = ["_pins"]
+measured_kernel = "torch-2.2.2"  # what the pages run on: figures from another torch fail the build
 nitpicky = True  # a reference to nothing is an error
 smartquotes = False  # prose quotes what torch prints: its quotes and dashes stay as they are
 
 # Pages and cells
 myst_enable_extensions = ["attrs_block", "attrs_inline", "colon_fence", "deflist"]
 myst_heading_anchors = 3
-prose_checked = ["lessons/*"]
+prose_checked = ["lessons/*", "reference/costs"]
 pins_required = ["lessons/*"]  # a lesson without a run is no lesson
 nb_render_plugin = "pins"  # shows a page's outputs and hands them to be compared
 nb_execution_in_temp = True  # what a cell writes does not land in docs/
