@@ -26,18 +26,20 @@ extensions = [
     "fsdp_demo.citations",  # quotes torch from the installed torch
     "tools.api_reference",  # short names of types, classes without their constructors
     "fsdp_demo.warm",  # imports torch once a build
+    "tools.measured",  # figures of `nox -s bench`, in a page about them
     "tools.execution_cache",  # where `nox -s live` keeps outputs, and for how long
     "tools.progress",
 ]
 exclude_patterns = ["_pins"]
 default_role = "code"  # in docstrings `x` is code, as in Markdown
+measured_kernel = "torch-2.2.2"  # what the pages run on: figures from another torch fail the build
 nitpicky = True  # a reference to nothing is an error
 smartquotes = False  # prose quotes what torch prints: its quotes and dashes stay as they are
 
 # Pages and cells
 myst_enable_extensions = ["attrs_block", "attrs_inline", "colon_fence", "deflist"]
 myst_heading_anchors = 3
-prose_checked = ["lessons/*"]
+prose_checked = ["lessons/*", "reference/costs"]
 pins_required = ["lessons/*"]  # a lesson without a run is no lesson
 comparisons_required = ["lessons/*"]
 cited_required = ["lessons/*"]

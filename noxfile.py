@@ -25,6 +25,7 @@ sys.path.insert(0, str(ROOT))  # nox runs this file from wherever it was started
 from tools.environments import Environment, EnvironmentFault, make_environment  # noqa: E402
 from tools.halves import SITE_PACKAGES  # noqa: E402
 from tools.pytest_runs import Outcomes, PytestRun  # noqa: E402
+from tools.site_build import READERS, list_build_arguments  # noqa: E402
 from tools.waiting import one_at_a_time  # noqa: E402
 
 # One row a torch version: its kernel's name, and what is installed. A page names its kernel in its
@@ -39,14 +40,14 @@ TORCH = tuple(
     for version, (kernel, requires) in TORCH_VERSIONS.items()
 )
 SITE = Environment("site", "site.in")
+# What spawn is measured against; only `nox -s bench` makes it. The first row's torch, by reference.
+BENCH = Environment("bench", "bench.in", holds_project=False, over=TORCH[0])
 LOCK = Environment("lock", "lock.in", holds_project=False)
 
 # What is tested and type-checked with Sphinx at hand; everything else with torch at hand.
 SITE_CODE = tuple(f"src/fsdp_demo/{package}" for package in SITE_PACKAGES)
+BENCH_RANKS = "tools/bench/ranks"
 SITE_TESTS = ("tests/tools", *(f"tests/{package}" for package in SITE_PACKAGES))
-
-# Twice as many pages at a time as a small machine has cores: each waits a good part of its time.
-READERS = "4"
 
 nox.needs_version = ">=2024.4.15"
 nox.options.sessions = ["lint", "tests", "docs"]
@@ -58,13 +59,22 @@ def lint(session: nox.Session) -> None:
     _make(session, SITE, *TORCH)
     mypy = SITE.program("mypy")
     not_here = [f"--exclude=^{path}/" for path in (*SITE_CODE, *SITE_TESTS, "tests/sites")]
+    not_there = f"--exclude=^{BENCH_RANKS}/"
     _run_all(
         session,
         (SITE.program("ruff"), "check"),
         (SITE.program("ruff"), "format", "--check"),
-        (mypy, "conf.py", "noxfile.py", "tools", *SITE_CODE, *SITE_TESTS),
+        (mypy, not_there, "conf.py", "noxfile.py", "tools", *SITE_CODE, *SITE_TESTS),
         # With the first row's torch at hand, whose types are its own.
-        (mypy, "--python-executable", TORCH[0].program("python"), *not_here, "src", "tests"),
+        (
+            mypy,
+            "--python-executable",
+            TORCH[0].program("python"),
+            *not_here,
+            "src",
+            "tests",
+            BENCH_RANKS,
+        ),
         (SITE.program("codespell"),),
         (SITE.program("pymarkdown"), "scan", "README.md", "docs"),
         (SITE.program("python"), "-m", "tools.check_lines", "README.md", "docs"),
@@ -103,10 +113,8 @@ def docs(session: nox.Session) -> None:
         _run_all(
             session,
             (
-                # Quiet: what is left are the pages as they run, and the findings.
-                *(SITE.program("sphinx-build"), "-q", "-W", "--keep-going", "-j", READERS),
-                *("-c", ".", "-b", "html", "-d", "build/doctrees"),
-                *("-D", "nb_execution_mode=force", "docs", "build/html"),
+                SITE.program("sphinx-build"),
+                *list_build_arguments("force", "build/doctrees", "build/html"),
             ),
             (SITE.program("python"), "-m", "tools.check_site", "build/html"),
             (
@@ -134,6 +142,20 @@ def live(session: nox.Session) -> None:
 
 
 @nox.session(python=False)
+def bench(session: nox.Session) -> None:
+    """Measure what a build costs, in some minutes; `-- --json FILE` writes every figure."""
+    _make(session, SITE, *TORCH, BENCH)
+    with one_at_a_time(ROOT / ".envs" / "bench.lock", "measuring"):
+        session.run(
+            *(SITE.program("python"), "-m", "tools.bench"),
+            *("--ranks-python", TORCH[0].program("python")),
+            *("--launchers-python", BENCH.program("python")),
+            *session.posargs,
+            env=_variables(),
+        )
+
+
+@nox.session(python=False)
 def pins(session: nox.Session) -> None:
     """Show what the last build printed differently; `-- --accept [page[::label]]` takes it over."""
     _make(session, SITE)
@@ -151,9 +173,13 @@ def lock(session: nox.Session) -> None:
     """Move every pin in requirements/*.txt to the newest versions that work together."""
     _make(session, LOCK)
     with tempfile.TemporaryDirectory() as folder:
-        for environment in (LOCK, SITE, *TORCH):
+        for environment in (LOCK, SITE, *TORCH, BENCH):
             row = Path(folder) / "row.in"
-            row.write_text("\n".join(environment.requires), encoding="utf-8")
+            below = environment.over
+            requires = (*environment.requires, *(below.requires if below else ()))
+            row.write_text("\n".join(requires), encoding="utf-8")
+            # What lies below is there already, at the versions of its own lock.
+            given = [f"requirements/{below.source}", "-c", str(below.lock)] if below else []
             session.run(
                 *(LOCK.program("uv"), "pip", "compile", "--quiet", "--no-config", "--upgrade"),
                 # One lock for each supported Python, for Linux and macOS, with one version of each.
@@ -161,7 +187,7 @@ def lock(session: nox.Session) -> None:
                 *("--python", LOCK.program("python"), "--no-emit-index-url", "--no-annotate"),
                 *("--custom-compile-command", "nox -s lock"),
                 *("--output-file", str(environment.lock)),
-                *(f"requirements/{environment.source}", str(row)),
+                *(f"requirements/{environment.source}", str(row), *given),
             )
 
 

@@ -21,6 +21,8 @@ from tools.waiting import one_at_a_time
 
 ROOT = Path(__file__).resolve().parent.parent
 RECIPE = 1  # raised by hand when the steps below change, so that every environment is made anew
+# What decides how the project is installed, and its kernel; nothing else is made anew for these.
+PROJECT_FILES = ("pyproject.toml", "tools/kernels.py")
 
 
 class EnvironmentFault(Exception):  # noqa: N818 - EnvironmentError is a name of Python's own
@@ -41,6 +43,7 @@ class Environment:
     torch: str | None = None
     kernel: str | None = None
     holds_project: bool = True
+    over: Environment | None = None  # holds all of that one too, by reference: torch is 5 GB
     root: Path = ROOT
 
     @property
@@ -70,6 +73,8 @@ def make_environment(environment: Environment) -> None:
     """
     if not environment.lock.exists():
         raise EnvironmentFault(f"{environment.lock} is not there: run `nox -s lock`.")
+    if environment.over:
+        make_environment(environment.over)
     doing = f"making .envs/{environment.name}"
     waiting_place = environment.folder.parent / f"{environment.name}.lock"
     with one_at_a_time(waiting_place, doing) as held:
@@ -109,6 +114,8 @@ def list_ingredients(environment: Environment) -> dict[str, str]:
         environment.lock.name: _digest(environment.lock),
         "list of requirements": " ".join(environment.requires),
     }
+    if environment.over:
+        ingredients[f".envs/{environment.over.name}"] = _identify(_read_stamp(environment.over))
     asked = torch_index.asked_index()
     if environment.torch and asked:  # when nothing is asked for, either build of torch is good
         ingredients[torch_index.VARIABLE] = asked
@@ -128,6 +135,8 @@ def _make(environment: Environment, ingredients: dict[str, str], held: int) -> N
         ],
         held,
     )
+    if environment.over:
+        _add_path_to(environment, environment.over)
     constrained = ["--constraint", str(environment.lock)]
     _pip(environment, ["install", "--quiet", *constrained, "pip"], held)
     if environment.torch:
@@ -145,6 +154,17 @@ def _make(environment: Environment, ingredients: dict[str, str], held: int) -> N
             f"{', '.join(unlocked)}. Run `nox -s lock`."
         )
     _write_stamp(environment, ingredients)
+
+
+def _add_path_to(environment: Environment, below: Environment) -> None:
+    """Let the Python of `environment` import all that `below` holds, the project included."""
+    ask = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    ours, theirs = (
+        subprocess.run([e.program("python"), "-c", ask], capture_output=True, text=True, check=True)
+        for e in (environment, below)
+    )
+    line = f"import site; site.addsitedir({theirs.stdout.strip()!r})\n"
+    Path(ours.stdout.strip(), f"{below.name}.pth").write_text(line, encoding="utf-8")
 
 
 def _install_cpu_torch(environment: Environment, held: int) -> None:
@@ -170,18 +190,16 @@ def _add_project(environment: Environment, held: int) -> None:
     """Install this project, editable, and the kernel; again whenever what decides them changes."""
     if not environment.holds_project:
         return
-    files = {"pyproject.toml": environment.root / "pyproject.toml"}
-    files["kernels.py"] = Path(kernels.__file__)
-    project = {name: _digest(file) for name, file in files.items()}
+    project = {name: _digest(environment.root / name) for name in PROJECT_FILES}
     made_from = _read_stamp(environment)
     if made_from == made_from | project:
         return
     editable = ["--no-deps", "--no-build-isolation", "--editable", str(environment.root)]
     _pip(environment, ["install", "--quiet", *editable], held)
     if environment.torch and environment.kernel:
-        ingredients = {k: v for k, v in made_from.items() if k not in project}
-        identity = hashlib.sha256(json.dumps(ingredients).encode()).hexdigest()[:16]
-        kernels.write_kernel(environment.folder, environment.kernel, environment.torch, identity)
+        kernels.write_kernel(
+            environment.folder, environment.kernel, environment.torch, _identify(made_from)
+        )
     _write_stamp(environment, made_from | project)
 
 
@@ -210,6 +228,12 @@ def _write_stamp(environment: Environment, made_from: dict[str, str]) -> None:
     draft = environment.stamp.with_suffix(".new")
     draft.write_text(json.dumps(made_from, indent=2) + "\n", encoding="utf-8")
     draft.replace(environment.stamp)
+
+
+def _identify(made_from: dict[str, str]) -> str:
+    """Return a name for all that is installed; the project itself is read where it stands."""
+    ingredients = {k: v for k, v in made_from.items() if k not in PROJECT_FILES}
+    return hashlib.sha256(json.dumps(ingredients).encode()).hexdigest()[:16]
 
 
 def _digest(file: Path) -> str:

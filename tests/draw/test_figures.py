@@ -1,6 +1,7 @@
 """Figures say in words all that they draw, and draw the same bytes each time."""
 
 import os
+import itertools
 import re
 import subprocess
 import sys
@@ -12,12 +13,15 @@ import pytest
 from fsdp_demo.draw import (
     Bar,
     Figure,
+    Mark,
+    ScaleRow,
     TreeRow,
     draw_bars,
     draw_line,
     draw_matrix,
     draw_mesh,
     draw_sequence,
+    draw_scale,
     draw_timelines,
     draw_tree,
     find_owners,
@@ -48,6 +52,11 @@ RUN = [
     Event(("rank 1",), "done", "your kernel"),
 ]
 
+ROWS = [
+    ScaleRow("warm", (Mark("2 ranks", 0.1, 0.08, 0.3), Mark("4 ranks", 0.2, 0.15, 0.2))),
+    ScaleRow("cold", (Mark("2 ranks", 3.0, 2.9, 3.5), Mark("4 ranks", 123.4, 120, 130))),
+]
+
 FIGURES = {
     "matrix": draw_matrix("weight", [[0, 0, 1], [1, 1, 1]]),
     "line": draw_line([("weight", 6), ("bias", 1)], 2, 4),
@@ -60,6 +69,7 @@ FIGURES = {
             TreeRow("0.a", 2, "Linear", None),
         ],
     ),
+    "scale": draw_scale("two ways", ROWS),
     "timeline": draw_timelines("a step", {"FULL_SHARD": STEP}),
     "bars": draw_bars(
         "bytes <of> all",
@@ -221,3 +231,34 @@ def test_owners_come_row_by_row_from_a_layouts_shards() -> None:
     assert find_owners(layout, "w") == [[0, 0, 0], [0, 1, 1]]
     with pytest.raises(KeyError, match="no shard of the layout holds anything of 'v'"):
         find_owners(layout, "v")
+
+
+def circles_of(figure: Figure) -> list[ET.Element]:
+    return list(svg_of(figure).iter(f"{SVG}circle"))
+
+
+def test_equal_steps_of_a_scale_are_equal_factors() -> None:
+    """A tenfold time lies as far to the right wherever it is."""
+    times = [0.01, 0.1, 1.0, 10.0]
+    figure = draw_scale("decades", [ScaleRow(f"{t}", (Mark("one", t, t, t),)) for t in times])
+    x = [float(circle.get("cx") or "") for circle in circles_of(figure)[:4]]
+    steps = [right - left for left, right in itertools.pairwise(x)]
+    assert steps[0] > 0
+    assert steps == pytest.approx([steps[0]] * 3, abs=0.2)  # a place has one decimal
+
+
+def test_the_series_of_a_scale_differ_by_more_than_color() -> None:
+    ring, disc, *_ = circles_of(FIGURES["scale"])
+    assert (ring.get("fill-opacity"), disc.get("fill-opacity")) == ("0", "1")
+
+
+def test_a_scale_says_each_time_with_its_spread() -> None:
+    assert FIGURES["scale"].words == (
+        "warm: 2 ranks 0.1 s (0.08 s to 0.3 s), 4 ranks 0.2 s (0.15 s to 0.2 s)",
+        "cold: 2 ranks 3 s (2.9 s to 3.5 s), 4 ranks 123 s (120 s to 130 s)",
+    )
+
+
+def test_a_time_of_nothing_has_no_place_on_a_scale() -> None:
+    with pytest.raises(ValueError, match="times above zero"):
+        draw_scale("none", [ScaleRow("a", (Mark("one", 0.0, 0.0, 0.0),))])

@@ -198,3 +198,45 @@ def test_the_kernel_tells_torch_and_build(environment: Environment) -> None:
     file = kernels.write_kernel(environment.folder, "torch-2.2.2", "2.2.2", made_from="abc")
     assert file.parts[-4:] == ("jupyter", "kernels", "torch-2.2.2", "kernel.json")
     assert '"torch": "2.2.2",\n      "build": "cu121",\n' in file.read_text()
+
+
+@pytest.fixture
+def above(environment: Environment) -> Environment:
+    """Return one that is made over `environment`."""
+    (environment.lock.parent / "above.in").write_text("# nothing else\n")
+    lock = environment.lock.parent / "above.txt"
+    lock.write_text(environment.lock.read_text())
+    return Environment(
+        "above", "above.in", holds_project=False, over=environment, root=environment.root
+    )
+
+
+def test_one_over_another_holds_that_one_too_by_reference(
+    above: Environment, environment: Environment
+) -> None:
+    make_environment(above)
+    assert environment.stamp.exists()
+    assert build_of(above) == build_of(environment)
+    assert not list(above.folder.rglob("torch"))
+
+
+def test_one_over_another_is_made_anew_with_it(
+    above: Environment, environment: Environment, capfd: pytest.CaptureFixture[str]
+) -> None:
+    make_environment(above)
+    environment.lock.write_text(environment.lock.read_text() + "# moved\n")
+    capfd.readouterr()
+    make_environment(above)
+    said = capfd.readouterr().out
+    assert "Making .envs/torch: the old one is removed, another torch.txt." in said
+    assert "Making .envs/above: the old one is removed, another .envs/torch." in said
+    make_environment(above)
+    assert capfd.readouterr().out == ""
+
+
+def test_one_over_another_pins_all_of_that_one(
+    above: Environment, environment: Environment
+) -> None:
+    above.lock.write_text(environment.lock.read_text().replace("torch==2.2.2\n", ""))
+    with pytest.raises(EnvironmentFault, match=r"above.txt does not pin .*: torch 2.2.2. Run"):
+        make_environment(above)

@@ -138,6 +138,14 @@ class Canvas:
         for x, y in listed:
             self._reach(x, y)
 
+    def dot(self, x: float, y: float, radius: float, color: str, *, filled: bool) -> None:
+        """Draw a disc, or a ring through which what lies below is seen."""
+        self.elements.append(
+            f'<circle cx="{number(x)}" cy="{number(y)}" r="{number(radius)}" fill="{color}"'
+            f' fill-opacity="{1 if filled else 0}" stroke="{color}" stroke-width="2.4"/>'
+        )
+        self._reach(x + radius, y + radius)
+
     def text(  # noqa: PLR0913  # a line of text has a place and a look
         self,
         x: float,

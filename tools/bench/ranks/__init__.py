@@ -1,0 +1,1 @@
+"""Programs that the bench starts in a Python that has torch."""
