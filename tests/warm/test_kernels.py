@@ -80,6 +80,19 @@ def test_a_fault_of_a_rank_is_named(warm: Warm) -> None:
         assert kernel.run("print(fsdp_demo.spawn(lambda rank, world: rank, 2))") == "[0, 1]\n"
 
 
+def test_where_a_rank_waits_is_shown_from_the_workers_first_line_on(warm: Warm) -> None:
+    source = (
+        "import fsdp_demo, torch.distributed as dist\n"
+        "def skip(rank, world):\n    if rank == 0:\n        dist.barrier()\n"
+        "try:\n    fsdp_demo.spawn(skip, 2)\n"
+        "except fsdp_demo.RankError as error:\n    print(error.details)\n"
+    )
+    with warm.kernel() as kernel:
+        printed = kernel.run(source)
+    assert "4         dist.barrier()" in printed
+    assert "fsdp_demo" not in printed
+
+
 def test_two_at_once_share_nothing(warm: Warm) -> None:
     """Neither random numbers nor files; the second was forked while the first ran."""
     draw = (

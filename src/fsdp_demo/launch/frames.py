@@ -21,7 +21,9 @@ LINES_BEFORE = 2
 LINES_AFTER = 1
 FIRST_SHOWN, LAST_SHOWN = 3, 5  # of a long recursion
 
-LAUNCH = str(Path(__file__).parent) + os.sep
+PACKAGE = Path(__file__).parent.parent
+# A rank's oldest frames: the launcher's, and in a build those of the process it was forked from.
+BELOW_WORKER = tuple(str(PACKAGE / name) + os.sep for name in ("launch", "warm"))
 STDLIB = str(Path(os.__file__).parent) + os.sep
 
 
@@ -38,7 +40,7 @@ def is_own(filename: str) -> bool:
     """Return whether code in this file is the reader's own: no library, no part of the launcher."""
     if filename.startswith("<"):
         return filename == "<stdin>"
-    if filename.startswith(LAUNCH):
+    if filename.startswith(BELOW_WORKER):
         return False
     if "site-packages" in filename or "dist-packages" in filename:
         return False
