@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from tools.bench.figures import Figure, Missing, take_median, take_ratio
 from tools.bench.processes import ROOT, BenchFault, run_timed
-from tools.bench.scripts import write_scripts
+from tools.bench.scripts import find_different, write_scripts
 from tools.site_build import list_build_arguments
 
 if TYPE_CHECKING:
@@ -47,11 +47,12 @@ def measure_builds(
         copy_checkout(site)
         pages = sorted((site / "docs" / "lessons").glob("*.md"))
         scripts = write_scripts(pages, Path(folder, "scripts"))
-        shares = [scripts[turn::builds] for turn in range(builds)]
+        both = list(zip(pages, scripts, strict=True))
+        shares = [both[turn::builds] for turn in range(builds)]
         whole, plain = [], 0.0
         for share in shares:
             whole.append(build(site, "force"))
-            plain += sum(run_script(python, script) for script in share)
+            plain += sum(run_script(python, page, script) for page, script in share)
         build_figure = take_median("build", "the whole build", "s", whole)
         script_figure = Figure("build-scripts", "the lessons as scripts, in turn", plain, "s")
         yield build_figure
@@ -130,9 +131,16 @@ def build(site: Path, mode: str) -> float:
     return run_timed(command, timeout_s=BUILD_LIMIT_S, folder=site).seconds
 
 
-def run_script(python: str, script: Path) -> float:
-    """Run a lesson's script where it may write, and return the seconds that it took."""
+def run_script(python: str, page: Path, script: Path) -> float:
+    """Run a lesson's script where it may write, and return the seconds that it took.
+
+    Raises:
+        BenchFault: it failed, or it printed something else than the page: it did not do the same.
+    """
     run = run_timed([python, script.name], timeout_s=SCRIPT_LIMIT_S, folder=script.parent)
+    different = find_different(page, run.stdout)
+    if different:
+        raise BenchFault(f"{script.name} prints other than {page.name} at {', '.join(different)}")
     return run.seconds
 
 

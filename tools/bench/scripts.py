@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import shutil
 import symtable
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -92,6 +93,22 @@ def split_output(printed: str) -> dict[str, str]:
         else:
             lines.append(line)
     return {label: "".join(lines) for label, lines in sections.items()}
+
+
+def find_different(page: Path, printed: str) -> list[str]:
+    """Return the labels of the cells whose script printed something else than the page does.
+
+    What may differ with torch's build may be any build's here.
+    """
+    pins_file = page.parents[1] / "_pins" / page.parent.name / f"{page.stem}.toml"
+    pins = tomllib.loads(pins_file.read_text(encoding="utf-8"))["pins"]
+    printed_by = split_output(printed)
+    different = [label for label in printed_by if label not in pins]
+    for label, pin in pins.items():
+        wanted = pin.values() if isinstance(pin, dict) else [pin]
+        if printed_by.get(label, "").strip() not in [text.strip() for text in wanted]:
+            different.append(label)
+    return different
 
 
 def _read_cells(page: Path) -> Iterator[_Cell]:
