@@ -46,10 +46,3 @@ def join_group(rank: int, world: int, folder: str, timeout_s: float) -> None:
     if "TORCH_DISTRIBUTED_DEBUG" in os.environ:
         # torch read it when it was imported, which may have been before it was set.
         dist.set_debug_level_from_env()
-
-
-def leave_group() -> None:
-    """Destroy the group, unless the worker has."""
-    dist: Any = importlib.import_module("torch.distributed")
-    if dist.is_initialized():
-        dist.destroy_process_group()

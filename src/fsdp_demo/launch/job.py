@@ -31,7 +31,7 @@ SETTLE_S = 0.8  # at most, from the first fault to the verdict
 CAUSE_S = 3.0  # likewise, where the cause of that fault has still to show
 QUIET_S = 0.1  # ranks that sleep for so long after a fault have nothing to add
 COMPARE_S = 0.2  # ranks that sleep for so long may have disagreed
-LEAVE_S = 2.0  # for ranks to leave by themselves after a good run
+LEAVE_S = 10.0  # for ranks to leave by themselves after a good run: on a busy machine, too
 
 
 class Job:

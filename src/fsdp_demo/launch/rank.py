@@ -32,7 +32,7 @@ import types
 from typing import Any, NoReturn
 
 from fsdp_demo.launch.faults import describe_exception
-from fsdp_demo.launch.group import SEED, join_group, leave_group, seed_all
+from fsdp_demo.launch.group import SEED, join_group, seed_all
 from fsdp_demo.launch.last_words import leave_last_words
 from fsdp_demo.launch.nested import inside_rank
 from fsdp_demo.launch.record import Recorder
@@ -71,7 +71,12 @@ class Report:
             self.sock.recv(1)
 
     def leave(self, status: int) -> NoReturn:
-        """End this process, without the interpreter's own end."""
+        """End this process, without the interpreter's own end and with its group as it is.
+
+        A gloo thread may need the GIL once more to drop the last collective's tensors. Under
+        `destroy_process_group` it can wait for ever (see `torchrun.py`), and in an interpreter that
+        is finalizing it aborts the process. Here nothing waits for it.
+        """
         self.exit(status)
 
 
@@ -108,7 +113,6 @@ def run_rank(rank: int, setup: dict[str, Any], fds: list[int], work_at: int) -> 
         report.leave(1)
     report.send(kind="returned", value=blob)
     report.wait()
-    leave_group()
     report.leave(0)
 
 
