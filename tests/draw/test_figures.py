@@ -1,7 +1,7 @@
 """Figures say in words all that they draw, and draw the same bytes each time."""
 
-import os
 import itertools
+import os
 import re
 import subprocess
 import sys
@@ -20,8 +20,8 @@ from fsdp_demo.draw import (
     draw_line,
     draw_matrix,
     draw_mesh,
-    draw_sequence,
     draw_scale,
+    draw_sequence,
     draw_timelines,
     draw_tree,
     find_owners,
