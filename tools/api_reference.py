@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 ABC = ("Callable", "Iterable", "Iterator", "Mapping", "Sequence")
 RECORDS = (
-    *("Collective", "FlatParameter", "Layout", "MemoryEvent", "Padding"),
+    *("Collective", "Event", "FlatParameter", "Layout", "MemoryEvent", "Padding"),
     *("Parameter", "ParameterSlice", "PartRow", "Shard", "Unit"),
 )
 WORDS = ("EventKind", "Kind", "Phase", "Frame")  # the docstrings say what they can be: no link
