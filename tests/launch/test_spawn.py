@@ -86,7 +86,7 @@ def test_a_rank_that_aborts_at_its_end_is_in_the_record() -> None:
     with record_events() as events:
         spawn(workers.abort_at_the_end, 2)
     ends = [event.what for event in events if " ended: " in event.what]
-    assert ends == ["rank 0 ended: status 0", "rank 1 ended: status -6"]
+    assert ends == ["rank 1 ended: status -6", "rank 0 ended: status 0"]
 
 
 def test_nothing_listens_beyond_loopback_at_any_moment() -> None:

@@ -101,7 +101,8 @@ def test_new_labels_go_where_the_page_has_them(right: Site) -> None:
         "first = '''\nfirst\n'''\n\n"
         "divided = '''\ndividing\nZeroDivisionError: division by zero\n'''\n\n"
         "between = '''\nbetween\n'''\n\n"
-        "after = '''\nand on we go\n'''\n"
+        "after = '''\nand on we go\n'''\n\n"
+        "tells-itself = '''\nPlainError: it went wrong\n\nat the third line\n'''\n"
     )
 
 
@@ -160,7 +161,8 @@ def test_first_accept_makes_the_pin_file(right: Site) -> None:
         "# `nox -s pins` shows what differs, `nox -s pins -- --accept` takes it over.\n"
         '[taken-on]\ntorch = "2.2.2"\nbuild = "cu121"\n\n[pins]\n'
         "divided = '''\ndividing\nZeroDivisionError: division by zero\n'''\n\n"
-        "after = '''\nand on we go\n'''\n"
+        "after = '''\nand on we go\n'''\n\n"
+        "tells-itself = '''\nPlainError: it went wrong\n\nat the third line\n'''\n"
     )
 
 

@@ -140,6 +140,7 @@ def find_causes(
         key = (PHASES.index(kind), rank, 0)
         return [key] if key in keys else []
 
+    heard = list(recording.noted)
     since: list[Key] = []  # what the caller has heard since it last did something
     last: list[Key] = []
     for key in recording.noted:
@@ -153,7 +154,9 @@ def find_causes(
     for rank, chain in chains.items():
         # From the request to the rank's end; the rank's own steps are between.
         link(*at("ask", rank), *at("forked", rank), *chain, *at("report", rank))
-        link(*at("report", rank), *at("let go", rank), *at("ended", rank))
+        link(*at("report", rank), *at("ended", rank))
+        # A rank that dies doesn't wait to be let go.
+        link(*sorted([*at("let go", rank), *at("ended", rank)], key=heard.index))
         link(*at("ended", rank), *at("cleared"))
         if rank:
             link(*at("forked", rank - 1), *at("forked", rank))  # one request after the other
@@ -175,4 +178,6 @@ def sort_by_cause(causes: dict[Key, set[Key]]) -> list[Key]:
                 before.remove(done)
                 if not before:
                     heapq.heappush(ready, key)
+    if len(order) < len(causes):
+        raise RuntimeError("the recording contradicts itself: an event would cause itself")
     return order
