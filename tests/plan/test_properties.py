@@ -115,7 +115,7 @@ def cases(draw: st.DrawFn) -> Case:
     )
 
 
-@pytest.mark.timeout(3600)
+@pytest.mark.timeout(7200)
 def test_plan_equals_fsdp(request: pytest.FixtureRequest) -> None:
     """Units, flat parameters, every rank's slices, collectives and memory, in each figure."""
     thorough = request.config.getoption("--thorough", default=False)
