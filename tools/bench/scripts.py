@@ -104,7 +104,10 @@ def find_different(page: Path, printed: str) -> list[str]:
     pins = tomllib.loads(pins_file.read_text(encoding="utf-8"))["pins"]
     printed_by = split_output(printed)
     different = [label for label in printed_by if label not in pins]
+    labels = {cell.label for cell in _read_cells(page)}
     for label, pin in pins.items():
+        if label not in labels:
+            continue
         wanted = pin.values() if isinstance(pin, dict) else [pin]
         if printed_by.get(label, "").strip() not in [text.strip() for text in wanted]:
             different.append(label)
@@ -121,7 +124,16 @@ def _read_cells(page: Path) -> Iterator[_Cell]:
             except SyntaxError as error:
                 where = f"{page.name}, the cell that begins {cell.source.splitlines()[0]!r}"
                 raise BenchFault(f"{where}: it is no Python ({error.msg})") from None
-            yield _Cell(cell.metadata.get("pin"), tuple(statements))
+            if not any(map(_is_check, statements)):
+                yield _Cell(cell.metadata.get("pin"), tuple(statements))
+
+
+def _is_check(statement: ast.stmt) -> bool:
+    """Whether a cell with this statement compares the lesson with the plain model.
+
+    It is a check of the site, and no part of the lesson's program.
+    """
+    return isinstance(statement, ast.ImportFrom) and statement.module == "fsdp_demo.equality"
 
 
 def _check_names(page: Path, cells: Iterable[_Cell]) -> None:

@@ -51,7 +51,8 @@ def be_rank(
     ):
         value = worker(rank, world, *args)
     Path(folder, f"value-{rank}").write_bytes(pickle.dumps(value))
-    dist.barrier()
+    if world > 1:  # else there is nobody to wait for
+        dist.barrier()
     gc.disable()  # torch 2.2.2 may print a false alarm when the collector frees an FSDP model
     os._exit(0)  # gloo's threads can abort an interpreter that is being torn down
 
