@@ -52,7 +52,7 @@ def test_the_same_text_as_under_mp_spawn(
 ) -> None:
     """With `--thorough`, 30 runs of each; else 3 of ours beside one of the other.
 
-    On torch 2.13.0 a rank of `mp.spawn` aborts at its end now and then; none of ours may.
+    A rank of `mp.spawn` that aborts at its end is counted and allowed; none of ours may.
     """
     thorough = request.config.getoption("--thorough")
     texts: list[str] = []
