@@ -13,6 +13,7 @@ import psutil  # type: ignore[import-untyped]  # ships no types
 import pytest
 
 from fsdp_demo.warm.extension import PROCESS
+from fsdp_demo.warm.provisioner import choose_address
 from tests.warm.conftest import ENVIRONMENT, KERNEL, Warm, are_gone, start_warm, wait_for
 
 if TYPE_CHECKING:
@@ -146,6 +147,22 @@ def test_a_build_leaves_nothing(tmp_path: Path) -> None:
     assert "warm: True\n" in html
     assert "ranks: [0, 1]\n" in html
     assert list((tmp_path / "temporary").iterdir()) == []
+
+
+def test_kernels_share_no_ports(tmp_path: Path) -> None:
+    """A port that was free when it was chosen may be taken when it is bound."""
+    source = "import ipykernel\nprint(ipykernel.get_connection_info(unpack=True)['transport'])"
+    build = start_build(tmp_path, source)
+    out, _ = build.communicate(timeout=90)
+    assert (out, build.returncode) == ("", 0)
+    assert ">ipc\n<" in (tmp_path / "html" / "page.html").read_text(encoding="utf-8")
+
+
+def test_a_folder_with_a_long_path_leaves_the_kernels_address_to_jupyter(tmp_path: Path) -> None:
+    assert choose_address(str(tmp_path / ("a" * 100))) is None
+    assert choose_address(None) is None
+    first, second = choose_address("/tmp/a"), choose_address("/tmp/a")  # noqa: S108  # nothing is written
+    assert first != second
 
 
 @pytest.mark.parametrize("how", ["killed", "stopped from its terminal"])

@@ -20,7 +20,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jupyter_client.kernelspec import KernelSpecManager
+from jupyter_client.provisioning.factory import KernelProvisionerFactory
 
+from fsdp_demo.warm import provisioner
 from fsdp_demo.warm.start_kernel import WARM_FOLDER
 
 if TYPE_CHECKING:
@@ -53,6 +55,7 @@ def start(_app: Sphinx, _env: BuildEnvironment, docnames: list[str]) -> None:
         WARM_FOLDER: folder,
     }
     tempfile.tempdir = None  # Python chooses again
+    KernelProvisionerFactory.instance().default_provisioner_name = provisioner.NAME
     environ = dict(os.environ)
     processes = [start_process(folder, name, spec, environ) for name, spec in kernels.items()]
     atexit.register(end, processes, folder, os.getpid())
