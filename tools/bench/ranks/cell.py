@@ -50,6 +50,11 @@ def run_cell(rank: int, world: int, *, weigh: bool = False) -> int:
     return nbytes
 
 
+def run_weighed(rank: int, world: int, weigh: bool) -> int:  # noqa: FBT001  # spawn's form
+    """Run the cell as `spawn` calls a worker."""
+    return run_cell(rank, world, weigh=weigh)
+
+
 def join_group(rank: int, world: int, folder: str) -> None:
     """Form the gloo group as `spawn` does: a file, loopback, one intra-op thread."""
     os.environ["GLOO_SOCKET_IFNAME"] = LOOPBACK

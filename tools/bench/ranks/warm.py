@@ -24,21 +24,22 @@ if TYPE_CHECKING:
 
 
 def launch_by_spawn() -> Launch:
-    """Use this project's `spawn`; this process needs no torch for it."""
+    """Use this project's `spawn`; in a notebook the cell's own code goes with the call."""
+    import cloudpickle  # type: ignore[import-not-found,unused-ignore]  # noqa: PLC0415  # only here
+
     from fsdp_demo import spawn  # noqa: PLC0415  # only where it is measured
+    from tools.bench import private_memory  # noqa: PLC0415  # likewise
+    from tools.bench.ranks import cell  # noqa: PLC0415  # likewise
+
+    # The other launchers' ranks find these imported, as they find what a notebook defines.
+    for module in (cell, private_memory):
+        cloudpickle.register_pickle_by_value(module)
 
     def launch(world: int, weigh: bool, folder: str) -> list[int]:  # noqa: FBT001  # as all three
         del folder
-        return spawn(run_by_spawn, world, weigh)
+        return spawn(cell.run_weighed, world, weigh)
 
     return launch
-
-
-def run_by_spawn(rank: int, world: int, weigh: bool) -> int:  # noqa: FBT001  # spawn's form
-    """Run the cell where `spawn` has formed the group."""
-    from tools.bench.ranks.cell import run_cell  # noqa: PLC0415  # in the rank
-
-    return run_cell(rank, world, weigh=weigh)
 
 
 def launch_by_accelerate() -> Launch:
