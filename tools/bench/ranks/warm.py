@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 def launch_by_spawn() -> Launch:
     """Use this project's `spawn`; in a notebook the cell's own code goes with the call."""
-    import cloudpickle  # type: ignore[import-not-found,unused-ignore]  # noqa: PLC0415  # only here
+    import cloudpickle  # type: ignore[import-untyped]  # noqa: PLC0415  # only here
 
     from fsdp_demo import spawn  # noqa: PLC0415  # only where it is measured
     from tools.bench import private_memory  # noqa: PLC0415  # likewise
