@@ -14,7 +14,7 @@ PAGE = Path(__file__).parents[2] / "docs/lessons/7-planner.md"
 
 
 def read_decoder() -> dict[str, Any]:
-    """Run the page's cells that define it; return their names: `Decoder`, `per_block`, `TOKENS`."""
+    """Run the page's cells that define it; return their names, such as `Decoder`."""
     cells = re.findall(
         r"^```{code-cell} python\n(.+?)^```$", PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL
     )

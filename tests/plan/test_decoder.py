@@ -31,7 +31,7 @@ def predict(size: dict[str, int], strategy: str) -> tuple[Any, ...]:
         model,
         world=WORLD,
         rank=RANK,
-        policy=LESSON["per_block"],
+        policy=LESSON["per_big_block"],
         strategy=strategy,
         example=LESSON["TOKENS"],
     )
@@ -44,7 +44,7 @@ def measure(
     with fake_world(WORLD, RANK), mode:
         model = FullyShardedDataParallel(
             LESSON["Decoder"](**size),
-            auto_wrap_policy=LESSON["per_block"],
+            auto_wrap_policy=LESSON["per_big_block"],
             sharding_strategy=ShardingStrategy[strategy],
             device_id=torch.device("cpu"),
         )

@@ -140,11 +140,22 @@ def test_a_lesson_prints_the_same_under_mp_spawn(
 
 
 def test_another_printout_is_found(tmp_path: Path) -> None:
-    """A character, a cell that is missing, and one that no pin knows."""
+    """A character, a cell that is missing, and one that no pin knows; not a check of the site."""
     page = tmp_path / "docs" / "lessons" / "1-page.md"
     pins = tmp_path / "docs" / "_pins" / "lessons" / "1-page.toml"
     pins.parent.mkdir(parents=True)
-    pins.write_text("[pins]\none = 'a b'\ntwo = 'c'\nbuild.cpu = 'x'\nbuild.cu121 = 'y'\n")
+    pins.write_text(
+        "[pins]\ncheck = '-'\none = 'a b'\ntwo = 'c'\nbuild.cpu = 'x'\nbuild.cu121 = 'y'\n"
+    )
+    page.parent.mkdir()
+    cells = "".join(
+        f"```{{code-cell}} python\n:pin: {label}\n{code}\n```\n\n"
+        for label, code in [
+            *((label, "print()") for label in ("one", "two", "build")),
+            ("check", "from fsdp_demo.equality import hold_to_plain"),
+        ]
+    )
+    page.write_text(f"---\nfile_format: mystnb\n---\n\n# A page\n\n{cells}")
     assert find_different(page, "%% one\na b\n%% two\nc\n%% build\ny\n") == []
     assert find_different(page, "%% one\na  b\n%% build\nz\n%% new\n") == [
         *("new", "one", "two", "build"),
