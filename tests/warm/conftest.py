@@ -139,6 +139,12 @@ def wait_for(is_true: Callable[[], bool], limit_s: float = 40.0) -> float:
 
 def are_gone(processes: list[psutil.Process]) -> bool:
     """Return whether none of these runs; what nobody has collected yet doesn't."""
-    return not any(
-        process.is_running() and process.status() != psutil.STATUS_ZOMBIE for process in processes
-    )
+    return all(map(is_gone, processes))
+
+
+def is_gone(process: psutil.Process) -> bool:
+    """Return whether a process has ended, be it between two questions."""
+    try:
+        return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
