@@ -23,7 +23,7 @@ LOOPBACK = "lo0" if sys.platform == "darwin" else "lo"
 SMAPS = Path("/proc/self/smaps_rollup")
 
 
-def run_cell(rank: int, world: int, *, weigh: bool = False) -> int:
+def run_cell(rank: int, world: int, weigh: bool) -> int:  # noqa: FBT001  # spawn's form
     """Wrap two layers, each a unit, and run a forward and a backward.
 
     Args:
@@ -50,11 +50,6 @@ def run_cell(rank: int, world: int, *, weigh: bool = False) -> int:
     return nbytes
 
 
-def run_weighed(rank: int, world: int, weigh: bool) -> int:  # noqa: FBT001  # spawn's form
-    """Run the cell as `spawn` calls a worker."""
-    return run_cell(rank, world, weigh=weigh)
-
-
 def join_group(rank: int, world: int, folder: str) -> None:
     """Form the gloo group as `spawn` does: a file, loopback, one intra-op thread."""
     os.environ["GLOO_SOCKET_IFNAME"] = LOOPBACK
@@ -67,7 +62,7 @@ def join_group(rank: int, world: int, folder: str) -> None:
 def run_alone(rank: int, world: int, folder: str, *, weigh: bool) -> None:
     """Be a whole rank: join, run the cell, note its memory, wait for the others."""
     join_group(rank, world, folder)
-    nbytes = run_cell(rank, world, weigh=weigh)
+    nbytes = run_cell(rank, world, weigh)
     if weigh:
         Path(folder, f"nbytes-{rank}").write_text(str(nbytes), encoding="ascii")
     dist.barrier()  # a rank that leaves early closes its sockets on the others

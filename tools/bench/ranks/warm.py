@@ -37,7 +37,7 @@ def launch_by_spawn() -> Launch:
 
     def launch(world: int, weigh: bool, folder: str) -> list[int]:  # noqa: FBT001  # as all three
         del folder
-        return spawn(cell.run_weighed, world, weigh)
+        return spawn(cell.run_cell, world, weigh)
 
     return launch
 
