@@ -8,15 +8,12 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import psutil  # type: ignore[import-untyped]  # ships no types
 import pytest
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from tests.processes import are_gone, wait_for
 
 HANGING = """
 import os, subprocess, sys, time
@@ -62,34 +59,13 @@ def start(tmp_path: Path, source: str) -> subprocess.Popen[str]:
     )
 
 
-def wait_for(is_true: Callable[[], bool], limit_s: float = 40.0) -> float:
-    """Wait until something is true; return how many seconds it took."""
-    begin = time.monotonic()
-    while not is_true():
-        assert time.monotonic() - begin < limit_s
-        time.sleep(0.01)
-    return time.monotonic() - begin
-
-
-def wait_for_ranks(process: subprocess.Popen[str], tmp_path: Path) -> list[int]:
+def wait_for_ranks(process: subprocess.Popen[str], tmp_path: Path) -> list[psutil.Process]:
     """Wait until both ranks hang; return all that must go: the server, ranks, their children."""
     marks = [tmp_path / "marks" / str(rank) for rank in range(2)]
     wait_for(lambda: all(mark.exists() and mark.read_text().endswith("\n") for mark in marks))
-    pids = [child.pid for child in psutil.Process(process.pid).children(recursive=True)]
-    assert len(pids) == 7
-    return pids
-
-
-def are_gone(pids: list[int]) -> bool:
-    """Return whether none of these processes runs; what nobody has collected yet doesn't."""
-
-    def runs(pid: int) -> bool:
-        try:
-            return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
-        except psutil.NoSuchProcess:
-            return False
-
-    return not any(map(runs, pids))
+    processes: list[psutil.Process] = psutil.Process(process.pid).children(recursive=True)
+    assert len(processes) == 7
+    return processes
 
 
 def test_an_interrupt_ends_the_ranks_and_the_next_call_works(tmp_path: Path) -> None:
@@ -106,10 +82,10 @@ def test_an_interrupt_ends_the_ranks_and_the_next_call_works(tmp_path: Path) -> 
 
 def test_ranks_go_with_a_killed_caller(tmp_path: Path) -> None:
     process = start(tmp_path, HANGING)
-    pids = wait_for_ranks(process, tmp_path)
+    processes = wait_for_ranks(process, tmp_path)
     process.kill()
     process.communicate(timeout=30)
-    assert wait_for(lambda: are_gone(pids)) < 2.0
+    assert wait_for(lambda: are_gone(processes)) < 2.0
     wait_for(lambda: list((tmp_path / "temporary").iterdir()) == [], 2.0)
 
 
@@ -122,7 +98,7 @@ def test_two_callers_at_once_do_not_meet(tmp_path: Path) -> None:
     first.kill()
     first.communicate(timeout=30)
     assert wait_for(lambda: are_gone(firsts)) < 2.0
-    assert all(psutil.Process(pid).is_running() for pid in (server, *ranks))
+    assert all(process.is_running() for process in (server, *ranks))
     second.send_signal(signal.SIGINT)
     out, _ = second.communicate(timeout=30)
     assert out == "interrupted\n[[0, 1], [0, 1]]\n"
@@ -135,7 +111,7 @@ def test_a_killed_server_is_named_and_replaced(tmp_path: Path) -> None:
     )
     process = start(tmp_path, source)
     server, *ranks = wait_for_ranks(process, tmp_path)
-    os.kill(server, signal.SIGKILL)
+    server.kill()
     out, _ = process.communicate(timeout=40)
     assert out == (
         "the process that forks the ranks has ended: it said nothing\n"

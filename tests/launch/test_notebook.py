@@ -12,7 +12,7 @@ import psutil  # type: ignore[import-untyped]  # ships no types
 import pytest
 from jupyter_client.manager import KernelManager
 
-from tests.launch.test_ends import wait_for
+from tests.processes import wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

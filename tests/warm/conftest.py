@@ -7,12 +7,10 @@ import json
 import os
 import shutil
 import tempfile
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import psutil  # type: ignore[import-untyped]  # ships no types
 import pytest
 from jupyter_client.kernelspec import KernelSpecManager
 from jupyter_client.manager import KernelManager
@@ -23,7 +21,7 @@ from fsdp_demo.warm.start_kernel import WARM_FOLDER
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from jupyter_client.blocking.client import BlockingKernelClient
 
@@ -126,25 +124,3 @@ def warm() -> Iterator[Warm]:
     """Return a warm process that no test harms."""
     with start_warm() as process:
         yield process
-
-
-def wait_for(is_true: Callable[[], bool], limit_s: float = 40.0) -> float:
-    """Wait until something is true; return how many seconds it took."""
-    begin = time.monotonic()
-    while not is_true():
-        assert time.monotonic() - begin < limit_s
-        time.sleep(0.01)
-    return time.monotonic() - begin
-
-
-def are_gone(processes: list[psutil.Process]) -> bool:
-    """Return whether none of these runs; what nobody has collected yet doesn't."""
-    return all(map(is_gone, processes))
-
-
-def is_gone(process: psutil.Process) -> bool:
-    """Return whether a process has ended, be it between two questions."""
-    try:
-        return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True

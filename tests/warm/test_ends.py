@@ -14,7 +14,8 @@ import pytest
 
 from fsdp_demo.warm.extension import PROCESS
 from fsdp_demo.warm.provisioner import choose_address
-from tests.warm.conftest import ENVIRONMENT, KERNEL, Warm, are_gone, start_warm, wait_for
+from tests.processes import are_gone, wait_for
+from tests.warm.conftest import ENVIRONMENT, KERNEL, Warm, start_warm
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import psutil  # type: ignore[import-untyped]  # ships no types
 import pytest
 
-from tests.warm.conftest import Kernel, Warm, start_warm, wait_for
+from tests.processes import wait_for
+from tests.warm.conftest import Kernel, Warm, start_warm
 
 if TYPE_CHECKING:
     from pathlib import Path
