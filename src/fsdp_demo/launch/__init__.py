@@ -1,7 +1,7 @@
 """Run a worker on real ranks, and say in plain words what went wrong in which.
 
-Each rank imports this package after its fork, so it imports little: what only the caller's side
-needs is imported by `spawn` when it is called.
+The process that ranks are forked from imports this package, and keeps it as it was then. So it
+imports little: what only the caller's side needs is imported by `spawn` when it is called.
 """
 
 from fsdp_demo.launch.errors import RankError, SpawnError

@@ -1,5 +1,7 @@
 """What runs in a rank, from the fork to its end.
 
+`prepare` is called before, in the process that ranks are forked from.
+
 The order matters. Output is caught at the level of file descriptors, so that what C++ prints, and
 what a child process prints, is caught too. The worker is loaded before the group is made: when it
 can't be loaded no peer waits for this rank. Once it has reported, a rank stays as it is, its
@@ -35,9 +37,15 @@ from fsdp_demo.launch.faults import describe_exception
 from fsdp_demo.launch.group import SEED, join_group, seed_all
 from fsdp_demo.launch.last_words import leave_last_words
 from fsdp_demo.launch.nested import inside_rank
-from fsdp_demo.launch.record import Recorder
+from fsdp_demo.launch.record import install_recorder
 
 UNBUFFERED = 2  # C's _IONBF
+
+
+def prepare() -> None:
+    """Do ahead what is the same in every rank."""
+    install_recorder()
+    seed_all(SEED)  # the first time takes ten times as long
 
 
 class Report:
@@ -99,7 +107,7 @@ def run_rank(rank: int, setup: dict[str, Any], fds: list[int], work_at: int) -> 
         worker, args = load_work(payload, work_at)
         report.step("joining the process group")
         join_group(rank, world, setup["folder"], setup["timeout_s"])
-        Recorder(log).install()
+        install_recorder().log = log
         leave_last_words(trace)
         report.step("running the worker")
         seed_all(SEED + rank)

@@ -17,6 +17,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from fsdp_demo.launch.frames import is_own
@@ -56,11 +57,19 @@ ROOT_WORD = {"broadcast_": "from", "scatter_": "from", "reduce_": "to", "gather_
 INPUTS = ("input_tensors", "input_tensor", "input_list", "inputs", "tensors")
 
 
-class Recorder:
-    """Writes one line for each collective to the rank's log."""
+@cache
+def install_recorder() -> Recorder:
+    """Return this process's recorder; a rank has it from the process that it was forked from."""
+    recorder = Recorder()
+    recorder.install()
+    return recorder
 
-    def __init__(self, log: int) -> None:
-        self.log = log
+
+class Recorder:
+    """Writes one line for each collective to the rank's log, once it has one."""
+
+    def __init__(self) -> None:
+        self.log: int | None = None
         self.count = 0
         self.torch: Any = importlib.import_module("torch")
         self.dist: Any = importlib.import_module("torch.distributed")
@@ -86,7 +95,7 @@ class Recorder:
         call_below = op._op_dk  # noqa: SLF001  # the only way past this kernel, on 2.2.2 and 2.13.0 alike
 
         def kernel(*args: Any) -> Any:  # noqa: ANN401  # whatever the collective takes and gives
-            if self.count < MAX_RECORDS:
+            if self.log is not None and self.count < MAX_RECORDS:
                 self.count += 1
                 what = (
                     ""
@@ -95,7 +104,7 @@ class Recorder:
                 )
                 if root_at is not None:
                     what += f" {ROOT_WORD[name]} rank {args[root_at]}"
-                self.write(args[group_at], compared, word, what)
+                self.write(self.log, args[group_at], compared, word, what)
             return call_below(self.dispatch_key(args), *args)
 
         return kernel
@@ -105,7 +114,7 @@ class Recorder:
         device = next(tensor.device.type for tensor in tensors_in(args, self.torch.Tensor))
         return getattr(self.torch._C.DispatchKey, device.upper())  # noqa: SLF001  # no public name for it
 
-    def write(self, boxed_group: Any, compared: str, word: str, what: str) -> None:  # noqa: ANN401  # torch is untyped here
+    def write(self, log: int, boxed_group: Any, compared: str, word: str, what: str) -> None:  # noqa: ANN401  # torch is untyped here
         """Write one line: the group and its ranks, the collective, and the reader's own line."""
         group = self.dist.ProcessGroup.unbox(boxed_group)
         ranks = ",".join(map(str, self.dist.get_process_group_ranks(group)))
@@ -117,7 +126,7 @@ class Recorder:
             frame = innermost
         place = f"{frame.f_lineno}\t{frame.f_code.co_name}\t{frame.f_code.co_filename}"
         line = f"{group.group_name}\t{ranks}\t{compared}\t{word}\t{what}\t{place}\n"
-        os.write(self.log, line.encode())
+        os.write(log, line.encode())
 
 
 def tensors_in(item: Any, kind: type) -> Iterator[Any]:  # noqa: ANN401  # a tensor, or lists of tensors, or neither

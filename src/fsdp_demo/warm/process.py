@@ -152,7 +152,8 @@ class WarmProcess:
         tempfile.tempdir = self.folder  # torch makes a folder when it is imported
         gc.disable()  # an import makes little garbage, and looking for it takes a sixth of the time
         try:
-            for name in (*self.names_for_ranks(), *KERNEL):
+            ranks_server = load(self.ranks_server) if self.ranks_server else None
+            for name in (*(ranks_server.PRELOADED if ranks_server else ()), *KERNEL):
                 importlib.import_module(name)
             for name in USED_BY_KERNEL:
                 with contextlib.suppress(ImportError):  # another version does without
@@ -167,12 +168,9 @@ class WarmProcess:
         gc.collect()
         gc.enable()
         gc.freeze()  # a collection in a kernel or rank would write to, and copy, every page of it
+        if ranks_server:
+            ranks_server.gather_pages()
         return True
-
-    def names_for_ranks(self) -> tuple[str, ...]:
-        """Return what the ranks' server imports, where the environment has one."""
-        names: tuple[str, ...] = load(self.ranks_server).PRELOADED if self.ranks_server else ()
-        return names
 
     def pass_on(self, pid: int) -> None:
         """Pass signals on to a kernel's process group; end it if whoever asked for it has gone."""
