@@ -65,6 +65,17 @@ def test_fault_names_the_rank_and_shows_its_line(
     assert capfd.readouterr().out.startswith("rank 0 begins\nrank 1 begins\nrank 2 begins\n")
 
 
+def test_a_rank_that_ends_at_once_finds_all_others_in_the_group(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """Or a peer could fail to join, and its worker would not begin."""
+    for _ in range(10):
+        assert str(fault_of(workers.leave_at_once, world=8)) == "rank 1 called os._exit(3)"
+        out, err = capfd.readouterr()
+        assert out == "".join(f"rank {rank} begins\n" for rank in range(8) if rank != 1)
+        assert "connectFullMesh" not in err
+
+
 def test_a_chain_of_exceptions_is_shown_whole() -> None:
     details = fault_of(workers.misbehave, "caught").details
     assert "KeyError: 'encoder'\n\nThat was the direct cause of:" in details

@@ -75,9 +75,10 @@ def test_a_rank_imports_only_what_its_worker_does(tmp_path: Path) -> None:
         check=True,
     )
     imports = [line.split() for line in noted.read_text().splitlines()]
-    assert [
-        name for _, name in imports if name in ("torch", "fsdp_demo.launch.rank")
-    ] == ["torch", "fsdp_demo.launch.rank"]
+    assert [name for _, name in imports if name in ("torch", "fsdp_demo.launch.rank")] == [
+        "torch",
+        "fsdp_demo.launch.rank",
+    ]
     ours = re.compile(r"(torch|fsdp_demo)\b")
     for rank in run.stdout.split():
         by_rank = {name for pid, name in imports if pid == rank and ours.match(name)}

@@ -33,6 +33,14 @@ def add_up(rank: int, world: int, start: float = 0.0) -> float:
     return float(numbers[0])
 
 
+def leave_at_once(rank: int, world: int) -> None:
+    """Have rank 1 end itself before it does anything else."""
+    if rank == 1:
+        os._exit(3)
+    print(f"rank {rank} begins")
+    add_up(rank, world)
+
+
 def facts(rank: int, world: int) -> dict[str, object]:
     """Return what a rank finds around it."""
     dist.barrier()

@@ -45,6 +45,7 @@ class Job:
         self.number = server.jobs
         self.sides: list[Side] = []
         self.selector = selectors.DefaultSelector()
+        self.has_begun = False  # the ranks' workers
         self.compared_nbytes = 0  # of the ranks' records of collectives
         self.folder = tempfile.mkdtemp(prefix="run-", dir=server.folder)
 
@@ -149,6 +150,10 @@ class Job:
                 self.hear_server()
             elif not key.data.hear():
                 self.selector.unregister(key.fileobj)
+        if not self.has_begun and all(side.has_joined for side in self.sides):
+            self.has_begun = True
+            for side in self.sides:
+                side.go_on()
 
     def hear_server(self) -> None:
         """Take what the server says: which process a rank is, and how it ended."""
@@ -190,7 +195,7 @@ class Job:
         deadline = time.monotonic() + LEAVE_S
         for side in self.sides:
             note("let go", side.rank)
-            side.let_go()
+            side.go_on()
         while any(side.status is None for side in self.sides) and time.monotonic() < deadline:
             self.hear(0.1)
 

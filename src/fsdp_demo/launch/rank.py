@@ -4,10 +4,11 @@
 
 The order matters. Output is caught at the level of file descriptors, so that what C++ prints, and
 what a child process prints, is caught too. The worker is loaded before the group is made: when it
-can't be loaded no peer waits for this rank. Once it has reported, a rank stays as it is, its
-sockets open, until every rank has: a socket that closes early is what makes an innocent peer say
-"Connection closed by peer". It leaves by `os._exit`, since gloo's threads can abort a process whose
-interpreter is being torn down.
+can't be loaded no peer waits for this rank. The worker is called when every rank has joined: one
+that ends at once would take its connections from peers that still make theirs. Once it has
+reported, a rank stays as it is, its sockets open, until every rank has: a socket that closes early
+is what makes an innocent peer say "Connection closed by peer". It leaves by `os._exit`, since
+gloo's threads can abort a process whose interpreter is being torn down.
 """
 
 from __future__ import annotations
@@ -49,7 +50,11 @@ def prepare() -> None:
 
 
 class Report:
-    """This rank's line to the parent: one report, then silence until the parent lets it go."""
+    """This rank's line to the parent.
+
+    It says twice where it has come to, and waits for the others each time: when it has joined the
+    group, and when its worker has ended.
+    """
 
     def __init__(self, control: int, trace: int) -> None:
         self.sock = socket.socket(fileno=control)
@@ -66,7 +71,7 @@ class Report:
         os.write(self.trace, f"@step {name}\n".encode())
 
     def send(self, **fields: object) -> None:
-        """Send the report; what was printed before it is in its file by then."""
+        """Say where this rank has come to; what was printed before is in its file by then."""
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(Exception):  # a worker may have closed or replaced them
                 stream.flush()
@@ -74,7 +79,7 @@ class Report:
         self.sock.sendall(struct.pack("!Q", len(blob)) + blob)
 
     def wait(self) -> None:
-        """Wait until every rank has reported, or the parent ends this one."""
+        """Wait until every rank has come so far, or the parent ends this one."""
         with contextlib.suppress(OSError):
             self.sock.recv(1)
 
@@ -107,10 +112,12 @@ def run_rank(rank: int, setup: dict[str, Any], fds: list[int], work_at: int) -> 
         worker, args = load_work(payload, work_at)
         report.step("joining the process group")
         join_group(rank, world, setup["folder"], setup["timeout_s"])
+        report.send(kind="joined")
         install_recorder().log = log
         leave_last_words(trace)
-        report.step("running the worker")
         seed_all(SEED + rank)
+        report.wait()
+        report.step("running the worker")
         with inside_rank():
             value = worker(rank, world, *args)
         report.step("pickling the return value")

@@ -41,6 +41,7 @@ class Side:
         self.sock.setblocking(False)  # noqa: FBT003  # the method's own form
         self.buffer = bytearray()
         self.pid: int | None = None
+        self.has_joined = False  # the process group
         self.report: dict[str, Any] | None = None
         self.status: int | None = None  # as `os.waitpid` gives it
 
@@ -75,13 +76,15 @@ class Side:
             return False
         self.buffer += chunk
         message = pop_frame(self.buffer)
-        if message is not None:
+        if message is not None and message["kind"] == "joined":
+            self.has_joined = True
+        elif message is not None:
             self.report = message
             note("report", self.rank, message["kind"])
         return bool(chunk)
 
-    def let_go(self) -> None:
-        """Tell the rank that every rank has reported."""
+    def go_on(self) -> None:
+        """Tell the rank that every rank has come as far as it has."""
         with contextlib.suppress(OSError):  # it may have ended already
             self.sock.send(b"g")
 
