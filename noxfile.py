@@ -7,6 +7,7 @@ tools/environments.py). nox itself makes none.
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import sys
 import tempfile
@@ -25,6 +26,7 @@ sys.path.insert(0, str(ROOT))  # nox runs this file from wherever it was started
 from tools.environments import Environment, EnvironmentFault, make_environment  # noqa: E402
 from tools.halves import SITE_PACKAGES  # noqa: E402
 from tools.pytest_runs import Outcomes, PytestRun  # noqa: E402
+from tools.side_by_side import run_side_by_side  # noqa: E402
 from tools.site_build import READERS, list_build_arguments  # noqa: E402
 from tools.waiting import one_at_a_time  # noqa: E402
 
@@ -83,22 +85,26 @@ def lint(session: nox.Session) -> None:
 
 @nox.session(python=False)
 def tests(session: nox.Session) -> None:
-    """Run the tests, those of the build and those that start ranks; `-- ...` goes to pytest."""
+    """Run the tests, those of the build beside those that start ranks; `-- ...` goes to pytest."""
     _make(session, SITE, *TORCH)
     runs = [PytestRun("site", SITE.program("python"), SITE_TESTS)]
     runs += [PytestRun(e.name, e.program("python"), ("tests",), SITE_TESTS) for e in TORCH]
-    commands = []
     for run in runs:
         run.report.unlink(missing_ok=True)
-        commands.append(run.command(session.posargs))
+    commands = [command for run in runs if (command := run.command(session.posargs))]
+    for command in commands:
+        session.log(shlex.join(command))
+    env = {k: v for k, v in {**os.environ, **_variables()}.items() if v is not None}
     try:
-        # 5: none was selected. That is no fault of a run, only of all of them.
-        _run_all(session, *filter(None, commands), success_codes=(0, 5))
+        codes = run_side_by_side(commands, env)
     finally:
         outcomes = Outcomes()
         for run in runs:
             outcomes.add(run.report)
         print(outcomes, flush=True)
+    # 5: none was selected. That is no fault of a run, only of all of them.
+    if not set(codes) <= {0, 5}:
+        session.error("not all tests passed")
     if outcomes.passed == 0:
         session.error("no test ran")
 
@@ -210,14 +216,12 @@ def _variables() -> dict[str, str | None]:
     }
 
 
-def _run_all(
-    session: nox.Session, *commands: Sequence[str], success_codes: tuple[int, ...] = (0,)
-) -> None:
+def _run_all(session: nox.Session, *commands: Sequence[str]) -> None:
     """Run each command even if one before it failed, so that one run shows every finding."""
     failed = []
     for command in commands:
         try:
-            session.run(*command, env=_variables(), success_codes=success_codes)
+            session.run(*command, env=_variables())
         except nox.command.CommandFailed:
             failed.append(Path(command[0]).name)
     if failed:

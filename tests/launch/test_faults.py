@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import inspect
 import threading
-import time
 
 import pytest
 
@@ -50,11 +49,8 @@ FAULTS = [
 def test_fault_names_the_rank_and_shows_its_line(
     how: str, kind: str, summary: str, line: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Within a second, and what was printed before is shown."""
-    spawn(workers.add_up, 1)
-    start = time.monotonic()
+    """What was printed before is shown."""
     error = fault_of(workers.misbehave, how)
-    assert time.monotonic() - start < 2.0
     assert (error.kind, error.rank) == (kind, 1)
     assert summary in str(error)
     assert "\n" not in str(error)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 import socket
-import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -30,10 +29,8 @@ def test_an_index_that_is_silent_is_given_up() -> None:
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
-        started_s = time.monotonic()
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         assert not torch_index.index_answers(url, within_s=0.5)
-        assert time.monotonic() - started_s < 2
 
 
 @pytest.mark.parametrize(
