@@ -24,7 +24,7 @@ from typing import IO, Any
 
 from fsdp_demo.launch.errors import SpawnError
 
-SERVER = Path(__file__).with_name("server.py")
+SERVER = Path(__file__).with_name("preload.py")
 HANDED_SERVER = "_fsdp_demo_handed_server"
 START_LIMIT_S = 120.0
 CLOSE_LIMIT_S = 6.0
@@ -108,7 +108,7 @@ class Client:
     def take_over(cls) -> Client | None:
         """Return the server that this kernel came with, if it is one of a build's, and has one.
 
-        The other end is `hand_over_server` in `fsdp_demo/warm/process.py`.
+        The other end is `hand_over_server` in `fsdp_demo/warm/kernel.py`.
         """
         handed: Any = sys.modules.pop(HANDED_SERVER, None)
         if handed is None or handed.owner != os.getpid():

@@ -8,7 +8,8 @@ torch version, which has imported torch and what a kernel is made of, and nothin
 - `start_kernel`, which a kernel's `kernel.json` names, asks it for a kernel, and starts an ordinary
   one where there is none to ask, as in JupyterLab;
 - `provisioner` has them talk over files' sockets, since a free port may be taken a moment later;
-- `process` is the warm process: it imports at the first request, and forks.
+- `process` is the warm process: it imports at the first request, and forks;
+- `kernel` makes a forked process the kernel that was asked for.
 
 What a page prints is the same either way. Linux only: elsewhere every kernel is an ordinary one.
 """

@@ -9,8 +9,7 @@ this process's, which the modules may have read; when an import fails or prints 
 an import leaves a thread running. The kernel is then started in the ordinary way, and shows the
 page whatever there is to be shown.
 
-Before it becomes a kernel, the new process forks the one that its ranks are forked from
-(`fsdp_demo/launch/server.py`), and leaves it for `fsdp_demo.launch.client` to find.
+How a forked process becomes the kernel is in `kernel`.
 
 When the build ends, however it ends, so does this process, with everything that came from it, and
 the folder of the build's temporary files.
@@ -18,7 +17,6 @@ the folder of the build's temporary files.
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import ctypes
 import gc
@@ -26,7 +24,6 @@ import importlib
 import importlib.util
 import marshal
 import os
-import runpy
 import select
 import shutil
 import signal
@@ -34,12 +31,11 @@ import socket
 import sys
 import tempfile
 import time
-import traceback
-import types
 import weakref
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
+KERNEL_FILE = Path(__file__).with_name("kernel.py")
 # What a kernel is made of, and what it imports while it starts.
 KERNEL = ("ipykernel.kernelapp", "ipykernel.ipkernel")
 USED_BY_KERNEL = (
@@ -60,8 +56,6 @@ ENVIRON = {  # while it imports
 STARTED, ENDED, REFUSED = b"s", b"e", b"r"
 REQUEST_LIMIT_S = 5.0
 LEAVE_LIMIT_S = 3.0
-# The kernel's process is named here for `fsdp_demo.launch.client`, as a module of this name.
-HANDED_SERVER = "_fsdp_demo_handed_server"
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 
@@ -218,8 +212,12 @@ class WarmProcess:
         shutil.rmtree(self.folder, ignore_errors=True)
         os._exit(0)
 
-    def close(self) -> None:
+    def let_go(self) -> None:
         """In a forked kernel: let go of what is the warm process's."""
+        os.setsid()
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != self.pid:
+            os._exit(1)
         signal.set_wakeup_fd(-1)
         for signum in (signal.SIGCHLD, signal.SIGTERM):
             signal.signal(signum, signal.SIG_DFL)
@@ -262,7 +260,7 @@ def find_ranks_server() -> Path | None:
     spec = importlib.util.find_spec("fsdp_demo")  # this imports nothing
     if spec is None or spec.origin is None:
         return None
-    return Path(spec.origin).parent / "launch" / "server.py"
+    return Path(spec.origin).parent / "launch" / "preload.py"
 
 
 def load(file: Path) -> Any:  # noqa: ANN401  # a module
@@ -294,87 +292,8 @@ def kill_children() -> None:
             os.kill(int(pid), signal.SIGKILL)
 
 
-def become_kernel(warm: WarmProcess, request: Request) -> NoReturn:
-    """Make this forked process the kernel that was asked for.
-
-    It ends without taking torch's modules apart first, which would take longer than most cells.
-    """
-    os.setsid()
-    prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != warm.pid:
-        os._exit(1)
-    warm.close()
-    for fd, stream in enumerate(request.streams):
-        os.dup2(stream, fd)
-        os.close(stream)
-    os.environ.clear()
-    os.environ.update(request.environ | warm.set_by_imports)
-    os.environ["JPY_PARENT_PID"] = str(warm.pid)
-    os.chdir(request.cwd)
-    tempfile.tempdir = None
-    importlib.invalidate_caches()
-    draw_seeds()
-    if warm.ranks_server is not None:
-        hand_over_server(warm.ranks_server)
-    sys.argv[:] = ["ipykernel_launcher", *request.arguments]
-    status = 0
-    try:
-        runpy.run_module("ipykernel_launcher", run_name="__main__", alter_sys=True)
-    except SystemExit as error:
-        status = error.code if isinstance(error.code, int) else int(error.code is not None)
-    except BaseException:  # noqa: BLE001  # as the interpreter's own end would
-        traceback.print_exc()
-        status = 1
-    finally:
-        atexit._run_exitfuncs()  # noqa: SLF001  # as in multiprocessing's forked children
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(status)
-
-
-def draw_seeds() -> None:
-    """Give this process random numbers of its own, where the module doesn't see to it itself."""
-    if "numpy" in sys.modules:
-        sys.modules["numpy"].random.seed()
-    if "torch" in sys.modules:
-        sys.modules["torch"].default_generator.seed()
-
-
-def hand_over_server(file: Path) -> None:
-    """Fork the process that this kernel's ranks are forked from; `launch.client` takes it over."""
-    handed: Any = types.ModuleType(HANDED_SERVER)
-    handed.owner = os.getpid()
-    handed.folder = tempfile.mkdtemp(prefix="fsdp-demo-")
-    handed.noise = tempfile.TemporaryFile()  # noqa: SIM115  # open as long as the server
-    handed.sock, theirs = socket.socketpair()
-    handed.pid = os.fork()
-    if handed.pid == 0:
-        run_server(file, handed, theirs)
-    theirs.close()
-    sys.modules[HANDED_SERVER] = handed
-
-
-def run_server(file: Path, handed: Any, theirs: socket.socket) -> NoReturn:  # noqa: ANN401  # the module above
-    """Be the ranks' server, in a session of its own and with streams of its own."""
-    try:
-        os.setsid()
-        handed.sock.close()
-        null = os.open(os.devnull, os.O_RDONLY)
-        for source, fd in ((null, 0), (handed.noise.fileno(), 1), (handed.noise.fileno(), 2)):
-            os.dup2(source, fd)
-        os.close(null)
-        handed.noise.close()
-        os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-        load(file).run(theirs, handed.owner, handed.folder)
-    except BaseException:  # noqa: BLE001  # nothing may leave a forked child by another way
-        traceback.print_exc()
-    finally:
-        sys.stderr.flush()
-        os._exit(1)
-
-
 def main() -> None:
-    """Serve until the build ends; in a forked kernel, be that."""
+    """Serve until the build ends; in a forked process, become a kernel."""
     # Started by path, but this file's folder is no place to import from.
     del sys.path[0]
     os.environ.pop("JPY_PARENT_PID", None)
@@ -386,8 +305,10 @@ def main() -> None:
     prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != int(parent):
         warm.leave()
-    request = warm.serve()
-    become_kernel(warm, request)
+    request = warm.serve()  # it returns in forked processes alone
+    warm.let_go()
+    ranks_server = load(warm.ranks_server) if warm.ranks_server else None
+    load(KERNEL_FILE).become_kernel(request, warm.set_by_imports, ranks_server)
 
 
 if __name__ == "__main__":

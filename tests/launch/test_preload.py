@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from fsdp_demo import spawn
-from fsdp_demo.launch import server
+from fsdp_demo.launch import preload
 from fsdp_demo.launch.client import Shared
 from tests.launch import workers
 
@@ -41,13 +41,13 @@ if __name__ == "__main__":
 GATHER = """
 import os, re, sys
 from fsdp_demo import spawn
-from fsdp_demo.launch import server
+from fsdp_demo.launch import preload
 from fsdp_demo.launch.client import Shared
 from tests.launch import workers
 
 text = os.urandom(16).hex()
 lines = [f"{text} {number}" for number in range(400_000)]
-server.gather_pages()
+preload.gather_pages()
 gathered = re.search(r"AnonHugePages: +([1-9]\\d*) kB", open("/proc/self/smaps_rollup").read())
 pid = os.fork()
 lines[pid == 0] = "written after the fork, by each to its own copy"
@@ -89,11 +89,11 @@ def can_gather() -> bool:
     """Return whether this system makes a huge page of ordinary ones when it is asked to."""
     if platform.system() != "Linux":
         return False
-    with mmap.mmap(-1, 2 * server.HUGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as room:
+    with mmap.mmap(-1, 2 * preload.HUGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as room:
         for at in range(0, len(room), mmap.PAGESIZE):
             room[at] = 1
         try:
-            room.madvise(server.MADV_COLLAPSE)
+            room.madvise(preload.MADV_COLLAPSE)
         except OSError:
             return False
     return True
