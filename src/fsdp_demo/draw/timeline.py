@@ -11,7 +11,7 @@ COLUMN = 20  # pixels of one event
 ROW = 24  # of one unit
 CURVE = 52  # the height of the curve of bytes
 SHOWN = {"gather": "g", "forward-start": "F", "backward-start": "B", "free": "f", "reduced": "r"}
-LEGEND = ("g gathered  f freed  F forward  B backward", "r gradient reduce-scattered")
+LEGEND = ("g gathered, f freed, F forward, B backward", "r gradient reduce-scattered")
 
 
 @dataclass(frozen=True, slots=True)
