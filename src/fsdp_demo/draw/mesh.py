@@ -6,7 +6,7 @@ from fsdp_demo.draw.svg import Canvas, Figure, rank_color, text_width
 
 SIZE = 40  # pixels of a rank's box
 ROW = 120
-MARGIN = 18  # of a node around its ranks: room for a line above and two below the connection
+MARGIN = 22  # of a node around its ranks: room for a line above and two below the connection
 LINE = 18
 
 
