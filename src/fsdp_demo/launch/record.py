@@ -76,7 +76,7 @@ class Recorder:
         self.library = self.torch.library.Library("c10d", "IMPL")
 
     def install(self) -> None:
-        """Take a record of every collective from here on."""
+        """Have every collective of this process pass here."""
         for name in (*COLLECTIVES, *UNEVEN, *POINT_TO_POINT):
             packet = getattr(self.torch.ops.c10d, name, None)
             if packet is not None:
