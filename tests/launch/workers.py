@@ -5,11 +5,14 @@ A module of its own, since a rank imports it by name, as it would a reader's own
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import random
 import resource
 import signal
+import socket
+import stat
 import subprocess
 import sys
 import threading
@@ -314,3 +317,72 @@ def start_others(rank: int, world: int) -> list[int]:
     if world == 3 and rank == 1:
         raise ValueError("with children")
     return [os.getpid(), ours.pid, far.pid]
+
+
+def close_all(rank: int, world: int) -> None:  # noqa: ARG001  # spawn's form
+    """Have rank 1 close every file and every line to the caller, not knowing whose they are."""
+    for fd in range(3, 256) if rank == 1 else ():
+        with contextlib.suppress(OSError):
+            is_file = stat.S_ISREG(os.fstat(fd).st_mode)
+            if is_file or socket.socket(fileno=os.dup(fd)).family == socket.AF_UNIX:
+                os.close(fd)
+
+
+def fork_one(rank: int, world: int, how: str) -> object:  # noqa: ARG001  # spawn's form
+    """Fork a process that leaves the worker in its own way; return its exit code."""
+    pid = os.fork()
+    if pid == 0:
+        if how == "raises":
+            raise ValueError("in the child")
+        if how == "exits":
+            sys.exit(3)
+        return "the child's value"
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def break_stdout(rank: int, world: int) -> int:  # noqa: ARG001  # spawn's form
+    """Leave a stdout that ends whoever flushes it."""
+
+    class Broken:
+        def flush(self) -> None:
+            sys.exit(4)
+
+    sys.stdout = Broken()
+    return rank
+
+
+def reduce_nothing(rank: int, world: int) -> None:  # noqa: ARG001  # spawn's form
+    """Issue a collective of a tensor without data."""
+    dist.all_reduce(torch.ones(2, device="meta"))
+
+
+def find_rank() -> int:
+    """Return which rank this is, before it has a group: while it loads its worker."""
+    frame = sys._getframe()  # noqa: SLF001  # there is no other way to ask
+    while frame.f_code.co_name != "run_rank" and frame.f_back is not None:
+        frame = frame.f_back
+    return int(frame.f_locals["rank"])
+
+
+def hold_up() -> None:
+    """Have rank 1 never come back from joining the group."""
+    if find_rank() == 1:
+        join = dist.init_process_group
+
+        def join_and_stay(*args: Any, **more: Any) -> None:  # noqa: ANN401  # whatever torch takes
+            join(*args, **more)
+            time.sleep(1000)
+
+        dist.init_process_group = join_and_stay
+
+
+class HoldsUp:
+    """An argument that holds up its rank."""
+
+    def __reduce__(self) -> tuple[Any, tuple[()]]:
+        """Call `hold_up` where it is loaded."""
+        return hold_up, ()
+
+
+def take(rank: int, world: int, given: object) -> None:
+    """Do nothing."""

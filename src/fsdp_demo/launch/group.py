@@ -35,14 +35,12 @@ def join_group(rank: int, world: int, folder: str, timeout_s: float) -> None:
     # Here only: exported by the caller, it would break a real run on several machines.
     os.environ["GLOO_SOCKET_IFNAME"] = LOOPBACK
     torch.set_num_threads(1)
-    dist.init_process_group(
-        "gloo",
-        init_method=f"file://{folder}/rendezvous",
-        rank=rank,
-        world_size=world,
-        # Longer than the run's own limit, so that the run's is the one that speaks.
-        timeout=timedelta(seconds=2 * timeout_s + 60),
-    )
+    # Longer than the run's own limit, so that the run's is the one that speaks.
+    timeout = timedelta(seconds=2 * timeout_s + 60)
+    # As `init_method="file://…"` would make it, but for a path that may hold "#" or "?".
+    store = dist.PrefixStore("default_pg", dist.FileStore(f"{folder}/rendezvous", world))
+    store.set_timeout(timeout)
+    dist.init_process_group("gloo", store=store, rank=rank, world_size=world, timeout=timeout)
     if "TORCH_DISTRIBUTED_DEBUG" in os.environ:
         # torch read it when it was imported, which may have been before it was set.
         dist.set_debug_level_from_env()

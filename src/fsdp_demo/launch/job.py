@@ -47,7 +47,13 @@ class Job:
         self.selector = selectors.DefaultSelector()
         self.has_begun = False  # the ranks' workers
         self.compared_nbytes = 0  # of the ranks' records of collectives
-        self.folder = tempfile.mkdtemp(prefix="run-", dir=server.folder)
+        try:
+            self.folder = tempfile.mkdtemp(prefix="run-", dir=server.folder)
+        except OSError as error:  # a full disk, or somebody has cleared /tmp
+            self.selector.close()
+            raise SpawnError(
+                f"no folder can be made for the ranks in {server.folder}: {error.strerror}"
+            ) from None
 
     def run(self, work: bytes) -> list[Any]:
         """Start the ranks, wait for them, show what they printed; return their values or raise."""

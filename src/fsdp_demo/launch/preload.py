@@ -112,7 +112,10 @@ def run(parent: socket.socket, parent_pid: int, folder: str) -> NoReturn:
 
 def main() -> NoReturn:
     """Serve the process that started this one."""
-    run(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]), sys.argv[3])
+    given = socket.socket(fileno=int(sys.argv[1]))
+    parent = given.dup()  # a low number: `select` takes none above 1023
+    given.close()
+    run(parent, int(sys.argv[2]), sys.argv[3])
 
 
 if __name__ == "__main__":

@@ -31,6 +31,7 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
 import types
 from typing import Any, NoReturn
 
@@ -73,7 +74,7 @@ class Report:
     def send(self, **fields: object) -> None:
         """Say where this rank has come to; what was printed before is in its file by then."""
         for stream in (sys.stdout, sys.stderr):
-            with contextlib.suppress(Exception):  # a worker may have closed or replaced them
+            with contextlib.suppress(BaseException):  # a worker may have closed or replaced them
                 stream.flush()
         blob = pickle.dumps({"at": time.monotonic(), **fields})
         self.sock.sendall(struct.pack("!Q", len(blob)) + blob)
@@ -106,6 +107,7 @@ def run_rank(rank: int, setup: dict[str, Any], fds: list[int], work_at: int) -> 
     report = Report(control, trace)
     catch_output(stdout, stderr)
     world = setup["world"]
+    pid = os.getpid()
     try:
         report.step("loading the worker")
         enter_setup(setup)
@@ -120,15 +122,30 @@ def run_rank(rank: int, setup: dict[str, Any], fds: list[int], work_at: int) -> 
         report.step("running the worker")
         with inside_rank():
             value = worker(rank, world, *args)
+        leave_forked(pid)
         report.step("pickling the return value")
         blob = importlib.import_module("cloudpickle").dumps(value)
     except BaseException as error:  # noqa: BLE001  # a SystemExit or KeyboardInterrupt is a fault as well
+        leave_forked(pid, error)
         report.send(kind="raised", step=report.current_step, **describe_exception(error))
         report.wait()
         report.leave(1)
     report.send(kind="returned", value=blob)
     report.wait()
     report.leave(0)
+
+
+def leave_forked(pid: int, error: BaseException | None = None) -> None:
+    """End a process that the worker forked as Python would: it is no rank, and reports nothing."""
+    if os.getpid() == pid:
+        return
+    status = 0
+    if isinstance(error, SystemExit):
+        status = error.code if isinstance(error.code, int) else int(error.code is not None)
+    elif error is not None:
+        traceback.print_exception(error)
+        status = 1
+    os._exit(status)
 
 
 def catch_output(stdout: int, stderr: int) -> None:

@@ -112,7 +112,8 @@ class Recorder:
     def dispatch_key(self, args: tuple[Any, ...]) -> Any:  # noqa: ANN401  # torch is untyped here
         """Return the key of the kernel that does the work: that of the tensors' device."""
         device = next(tensor.device.type for tensor in tensors_in(args, self.torch.Tensor))
-        return getattr(self.torch._C.DispatchKey, device.upper())  # noqa: SLF001  # no public name for it
+        key = "Meta" if device == "meta" else device.upper()
+        return getattr(self.torch._C.DispatchKey, key)  # noqa: SLF001  # no public name for it
 
     def write(self, log: int, boxed_group: Any, compared: str, word: str, what: str) -> None:  # noqa: ANN401  # torch is untyped here
         """Write one line: the group and its ranks, the collective, and the reader's own line."""

@@ -122,7 +122,11 @@ class Server:
         request, fds = read_request(self.parent)
         if request[0] == "fork":
             _, job, rank = request
-            pid = os.fork()
+            try:
+                pid = os.fork()
+            except OSError as error:  # last words for the parent: see `Client.last_words`
+                print(f"rank {rank} can't be forked: {error.strerror}", file=sys.stderr, flush=True)
+                raise
             if pid == 0:
                 self.become_rank(rank, fds)
             for fd in fds:
@@ -186,6 +190,7 @@ class Server:
     def become_rank(self, rank: int, fds: list[int]) -> NoReturn:
         """Leave the server's life behind and run one rank in this forked process."""
         control, payload = fds[0], fds[-1]
+        leave = os._exit  # the rank's own may fail, where its worker has closed the trace
         try:
             os.setsid()
             prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -217,7 +222,7 @@ class Server:
                 sock.sendall(struct.pack("!Q", len(blob)) + blob)
                 sock.recv(1)
         finally:
-            os._exit(1)
+            leave(1)
 
 
 def children() -> list[int]:

@@ -75,12 +75,13 @@ class Side:
         except OSError:
             return False
         self.buffer += chunk
-        message = pop_frame(self.buffer)
-        if message is not None and message["kind"] == "joined":
-            self.has_joined = True
-        elif message is not None:
-            self.report = message
-            note("report", self.rank, message["kind"])
+        # Two at once from a rank that has joined and fails before its worker begins.
+        while (message := pop_frame(self.buffer)) is not None:
+            if message["kind"] == "joined":
+                self.has_joined = True
+            else:
+                self.report = message
+                note("report", self.rank, message["kind"])
         return bool(chunk)
 
     def go_on(self) -> None:

@@ -31,10 +31,12 @@ if TYPE_CHECKING:
 
     from fsdp_demo.launch.side import Side
 
-# How gloo speaks of a peer that has gone, or of one that sent something else.
+# How gloo speaks of a peer that has gone, or of one that sent something else; and how torch speaks
+# of ranks that disagree, in each of them, where TORCH_DISTRIBUTED_DEBUG is DETAIL.
 SECONDARY = re.compile(
     r"Connection closed by peer|Connection reset by peer|Connection refused|Broken pipe"
     r"|Socket closed|gloo/transport|preamble|Read error|Write error"
+    r"|Detected mismatch between collectives on ranks"
 )
 
 

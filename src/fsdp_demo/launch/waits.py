@@ -72,6 +72,8 @@ def judge_timeout(
         waiting: which of those wait in a collective.
         timeout_s: the run's limit in seconds.
     """
+    if not all(side.has_joined for side in sides):  # those that have wait for the others
+        waiting = waiting | {side.rank for side in sides if side.has_joined}
     busy = {rank: trace for rank, trace in traces.items() if rank not in waiting}
     if not busy:
         return judge_stall(sides, traces)
