@@ -352,8 +352,9 @@ def break_stdout(rank: int, world: int) -> int:  # noqa: ARG001  # spawn's form
 
 
 def reduce_nothing(rank: int, world: int) -> None:  # noqa: ARG001  # spawn's form
-    """Issue a collective of a tensor without data."""
-    dist.all_reduce(torch.ones(2, device="meta"))
+    """Issue a collective of a tensor without data, which torch 2.2.2 can't do and says so."""
+    with contextlib.suppress(NotImplementedError):
+        dist.all_reduce(torch.ones(2, device="meta"))
 
 
 def find_rank() -> int:
