@@ -70,7 +70,9 @@ def run_script(source: str, tmp_path: Path, **environ: str) -> subprocess.Comple
     )
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="other systems' gloo may use such lines too")
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="which files a rank has open is known for Linux"
+)
 def test_a_worker_that_closes_all_files_is_blamed_and_harms_no_other() -> None:
     spawn(workers.add_up, 2)
     server = Shared.client
@@ -160,3 +162,15 @@ def test_a_disagreement_that_torch_finds_itself_names_the_rank(
         spawn(workers.disagree, 4, "shape")
     discard_server()
     assert (caught.value.kind, caught.value.rank) == ("mismatch", 3)
+
+
+def test_asking_ranks_where_they_are_takes_no_signal_that_a_worker_uses() -> None:
+    assert spawn(workers.use_sigusr1, 2) == [[], []]
+
+
+def test_an_error_that_ends_whoever_reads_it_is_named() -> None:
+    with pytest.raises(RankError) as caught:
+        spawn(workers.raise_unspeakable, 2)
+    assert str(caught.value) == (
+        "rank 1 raised UnspeakableError: <its message can't be had: SystemExit>"
+    )

@@ -387,3 +387,27 @@ class HoldsUp:
 
 def take(rank: int, world: int, given: object) -> None:
     """Do nothing."""
+
+
+def use_sigusr1(rank: int, world: int) -> list[int]:  # noqa: ARG001  # spawn's form
+    """Handle a signal as a training script may; rank 0 keeps the others waiting for a while."""
+    heard: list[int] = []
+    signal.signal(signal.SIGUSR1, lambda signum, _: heard.append(signum))
+    if rank == 0:
+        time.sleep(2.5)
+    dist.barrier()
+    return heard
+
+
+class UnspeakableError(Exception):
+    """Ends whoever asks what it says."""
+
+    def __str__(self) -> str:
+        """End the process."""
+        raise SystemExit("not to be said")
+
+
+def raise_unspeakable(rank: int, world: int) -> None:  # noqa: ARG001  # spawn's form
+    """Raise it in rank 1."""
+    if rank == 1:
+        raise UnspeakableError

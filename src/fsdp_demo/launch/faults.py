@@ -38,7 +38,7 @@ def describe_one(error: BaseException, link: str) -> dict[str, Any]:
     """Return one link of the chain."""
     try:
         message = str(error)
-    except Exception as second:  # noqa: BLE001  # a broken __str__ must not hide the fault
+    except BaseException as second:  # noqa: BLE001  # a broken __str__ must not hide the fault
         message = f"<its message can't be had: {type(second).__name__}>"
     notes = [str(note) for note in getattr(error, "__notes__", [])]
     kind = type(error)

@@ -81,8 +81,6 @@ def run(parent: socket.socket, parent_pid: int, folder: str) -> NoReturn:
     tempfile.tempdir = folder
     # A Ctrl-C is for the parent, which then says "clear".
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # Asks a rank where it is; a rank may not be ready for it yet.
-    signal.signal(signal.SIGUSR1, signal.SIG_IGN)
     sys.path.insert(0, ROOT)
     from fsdp_demo.launch.server import (  # noqa: PLC0415  # found by the line above
         PR_SET_CHILD_SUBREAPER,
@@ -90,7 +88,9 @@ def run(parent: socket.socket, parent_pid: int, folder: str) -> NoReturn:
         prctl,
         send,
     )
+    from fsdp_demo.launch.traces import ASK  # noqa: PLC0415  # likewise
 
+    signal.signal(ASK, signal.SIG_IGN)  # a rank may not be ready for it yet
     prctl(PR_SET_CHILD_SUBREAPER, 1)
     try:
         for name in PRELOADED:

@@ -24,7 +24,6 @@ import mmap
 import os
 import pickle
 import resource
-import signal
 import socket
 import struct
 import sys
@@ -40,6 +39,7 @@ from fsdp_demo.launch.group import SEED, join_group, seed_all
 from fsdp_demo.launch.last_words import leave_last_words
 from fsdp_demo.launch.nested import inside_rank
 from fsdp_demo.launch.record import install_recorder
+from fsdp_demo.launch.traces import ASK
 
 UNBUFFERED = 2  # C's _IONBF
 
@@ -64,7 +64,7 @@ class Report:
         self.exit = os._exit
         os.write(trace, f"@main 0x{threading.main_thread().ident or 0:016x}\n".encode())
         faulthandler.enable(file=trace, all_threads=True)
-        faulthandler.register(signal.SIGUSR1, file=trace, all_threads=True)
+        faulthandler.register(ASK, file=trace, all_threads=True)
 
     def step(self, name: str) -> None:
         """Note what happens next, where the parent finds it if this rank can't say so any more."""

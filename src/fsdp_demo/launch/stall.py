@@ -12,12 +12,11 @@ from __future__ import annotations
 import contextlib
 import linecache
 import os
-import signal
 import time
 from typing import TYPE_CHECKING
 
 from fsdp_demo.launch.activity import Quiet
-from fsdp_demo.launch.traces import Trace, is_waiting, wait_for_dumps
+from fsdp_demo.launch.traces import ASK, Trace, is_waiting, wait_for_dumps
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,7 +41,7 @@ def ask_where(sides: Sequence[Side]) -> dict[int, Trace]:
     starts = {side.rank: side.trace_size() for side in live}
     for side in live:
         with contextlib.suppress(ProcessLookupError):
-            os.kill(side.pid or 0, signal.SIGUSR1)
+            os.kill(side.pid or 0, ASK)
     wait_for_dumps([(side.trace_file, starts[side.rank]) for side in live], DUMP_LIMIT_S)
     return {side.rank: side.read_trace(starts[side.rank]) for side in live}
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import os
 import re
+import signal
 import time
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 THREAD = re.compile(r"^(?:Current thread|Thread) (0x[0-9a-f]+)")
 FRAME = re.compile(r'^  File "(?P<file>.*)", line (?P<line>\d+|\?\?\?) in (?P<name>.*)$')
+# The signal that asks a rank where it is. Of the real-time ones where there are any: a worker may
+# have a use of its own for SIGUSR1, as training scripts on a cluster do.
+ASK = getattr(signal, "SIGRTMAX", signal.SIGUSR1)
 # A thread whose innermost frame is here waits for work or for another thread.
 IDLE_MODULES = (
     "threading.py",
