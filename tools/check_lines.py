@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 COLUMNS = 80  # what fits on the page without scrolling
 CELL_LINES = 30  # what can be read as one thing
@@ -99,6 +99,15 @@ def _blank_spans(prose: str) -> str:
     return re.sub(r"\]\([^)]*\)", "]", prose)
 
 
+def _check_file(
+    file: Path, check: Callable[[str], Iterator[tuple[int, str]]]
+) -> Iterator[tuple[int, str]]:
+    try:
+        yield from check(file.read_text(encoding="utf-8"))
+    except UnicodeDecodeError as error:
+        yield error.object.count(b"\n", 0, error.start) + 1, "it is not UTF-8: save it as UTF-8"
+
+
 def main(paths: list[str]) -> int:
     """Check each file, and each page and pin file below each folder; return the exit status."""
     failed = False
@@ -110,7 +119,7 @@ def main(paths: list[str]) -> int:
                 check = check_pins
             else:
                 continue
-            for number, finding in check(file.read_text(encoding="utf-8")):
+            for number, finding in _check_file(file, check):
                 print(f"{file}:{number}: {finding}")
                 failed = True
     return int(failed)

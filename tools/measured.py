@@ -42,6 +42,11 @@ MEASURE = "`nox -s bench -- --json docs/{file}`"
 class MeasuredError(Exception):
     """The file holds no figures that a page could state, or not this one."""
 
+    def __init__(self, message: str, line: int = 1) -> None:
+        """Keep the file's line apart, where it is known."""
+        super().__init__(message)
+        self.line = line
+
 
 @dataclass(frozen=True, slots=True)
 class Measured:
@@ -94,6 +99,8 @@ def read_measured(file: Path) -> Measured:
         return Measured(content["measured-on"], figures, missing)
     except FileNotFoundError:
         raise MeasuredError("it is not there") from None
+    except json.JSONDecodeError as error:
+        raise MeasuredError(f"it is no JSON ({error.msg})", error.lineno) from None
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise MeasuredError(f"it is not what the bench writes ({error})") from None
 
@@ -106,7 +113,7 @@ def check_file(app: Sphinx) -> None:
         found = read_measured(file).measured_on.get("torch", "an unknown version")
         wanted = KernelSpecManager().get_kernel_spec(kernel).metadata["fsdp_demo"]["torch"]
     except MeasuredError as error:
-        _warn(f"{error}; {_remedy(app)}", f"{file}:1", "file")
+        _warn(f"{error}; {_remedy(app)}", f"{file}:{error.line}", "file")
     except NoSuchKernel:
         _warn(f"no kernel {kernel!r} is there to compare it with", f"{file}:1", "file")
     else:
@@ -128,14 +135,14 @@ def _warn(message: str, location: str | tuple[str, int], subtype: str) -> None:
     logger.warning(message, location=location, type="measured", subtype=subtype)
 
 
-def _read(env: BuildEnvironment) -> Measured:
-    """Read the file for a page, which is read again when the file changes."""
+def _read(env: BuildEnvironment) -> Measured | None:
+    """Read the file for a page, which is read again when the file changes; None: it is broken."""
     file = Path(env.srcdir, env.config.measured_file)
     env.note_dependency(str(file))
     try:
         return read_measured(file)
     except MeasuredError:
-        return Measured({}, {}, {})  # said once, at the file itself
+        return None  # said once, at the file itself
 
 
 class MeasuredRole(SphinxRole):
@@ -147,8 +154,11 @@ class MeasuredRole(SphinxRole):
 
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
         """Look it up; without it, warn at this line."""
+        measured = _read(self.env)
+        if measured is None:
+            return [nodes.inline("", f"[{self.text}]", classes=[FACT_CLASS])], []
         try:
-            text = self.write(_read(self.env), self.text.strip())
+            text = self.write(measured, self.text.strip())
         except MeasuredError as error:
             _warn(str(error), (self.env.docname, self.lineno), "name")
             text = f"[{self.text}]"
@@ -199,6 +209,8 @@ class _Lines(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         """Build what the lines ask for."""
         measured = _read(self.env)
+        if measured is None:
+            return []
         made = []
         for number, text in enumerate(self.content, self.lineno + 1):  # below the opening fence
             try:

@@ -88,3 +88,12 @@ def test_takes_pin_files_and_no_other_toml(tmp_path: Path) -> None:
     assert main([str(tmp_path)]) == 0
     (tmp_path / "_pins" / "page.toml").write_text(wide)
     assert main([str(tmp_path)]) == 1
+
+
+def test_a_page_in_another_encoding_is_named_with_its_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "page.md"
+    page.write_bytes("One.\nCafé.\n".encode("latin-1"))
+    assert main([str(tmp_path)]) == 1
+    assert capsys.readouterr().out == f"{page}:2: it is not UTF-8: save it as UTF-8\n"
