@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import multiprocessing
 import os
 import shutil
 import signal
@@ -38,6 +39,7 @@ PR_SET_PDEATHSIG = 1
 def setup(app: Sphinx) -> dict[str, Any]:
     """Start the warm processes just before pages are read."""
     app.connect("env-before-read-docs", start)
+    app.connect("build-finished", end_readers)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
@@ -117,6 +119,17 @@ def end(processes: list[subprocess.Popen[bytes]], folder: str, owner: int) -> No
             process.kill()
             process.wait()
     shutil.rmtree(folder, ignore_errors=True)
+
+
+def end_readers(_app: Sphinx, error: Exception | None) -> None:
+    """After a crash in one of them, end the processes that still read pages.
+
+    Sphinx has sent them SIGTERM. While cells run nbclient takes that to end their kernel alone;
+    such a process would read on and then hand its pages to nobody, and Sphinx wait for it forever.
+    """
+    if error is not None:
+        for reader in multiprocessing.active_children():
+            reader.kill()
 
 
 def end_with_parent() -> None:
