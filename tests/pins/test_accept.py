@@ -143,9 +143,10 @@ def test_a_page_that_the_last_build_did_not_read_keeps_its_pins(right: Site, rec
 
 def test_a_page_that_lost_its_front_matter_keeps_its_pins(right: Site) -> None:
     """Its cells don't run any more: that must not cost it its pins."""
-    right.change(ERRORS, "file_format: mystnb\n", "")
+    front_matter = "---\nfile_format: mystnb\nkernelspec:\n  name: tiny\n---\n"
+    right.change(ERRORS, front_matter, "")
     outcome = right.build()
-    assert outcome.finding(f"{ERRORS}:8: WARNING: MyST-NB doesn't run this code cell.")
+    assert outcome.finding(f"{ERRORS}:4: WARNING: MyST-NB doesn't run this code cell.")
     refused = right.pins("--accept")
     assert refused.status == 2
     assert refused.printed.startswith(f"{ERRORS} has no code cell: ")

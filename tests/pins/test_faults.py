@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from tests.pins.site import Outcome, Site
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 Faults = tuple[Site, Outcome]
 
@@ -158,7 +163,35 @@ FOUND = {
     ),
     "a broken pin file": (
         "docs/_pins/lessons/broken.toml:9: WARNING: The pin file can't be read.",
-        "(at end of document) [pins.broken-file]",
+        "(at end of document)\n    Mend it, or take it as it was committed: git restore docs/_pins",
+    ),
+    "a pin file with both sides of a merge": (
+        "docs/_pins/lessons/merged.toml:7: WARNING: The pin file can't be read.",
+        "A merge left both sides in it: keep one of them.\n    Mend it, or take it as it was comm",
+    ),
+    "a front matter that is no YAML": (
+        "docs/lessons/front-matter.md:4: WARNING: The page's front matter can't be read.",
+        "YAML says: expected ',' or ']', but got '<stream end>'. [pins.front-matter]",
+    ),
+    "a front matter without an end": (
+        "docs/lessons/open-front-matter.md:1: WARNING: The page's front matter can't be read.",
+        "End it with a line `---`. [pins.front-matter]",
+    ),
+    "a page of cells that doesn't say it is one": (
+        "docs/lessons/no-format.md:1: WARNING: The page's front matter can't be read.",
+        "A page of cells needs `file_format: mystnb` in it. [pins.front-matter]",
+    ),
+    "a fence that nothing closes": (
+        "docs/lessons/open-fence.md:9: WARNING: Nothing closes the fence that opens here.",
+        "Line 13 opens another.\n    Close it with `` ``` ``; around another fence it needs",
+    ),
+    "a cell that is no Python": (
+        "docs/lessons/syntax.md:9: WARNING: one: The cell raised an error.",
+        "    SyntaxError: invalid syntax\n    at docs/lessons/syntax.md:11\n",
+    ),
+    "a very long printout, of which the report has both ends": (
+        "docs/lessons/long.md:9: WARNING: one: The cell's label has no pin.",
+        "    57\n    … 923 lines are left out here: `nox -s pins` shows them.\n    981\n",
     ),
     "an unknown kernel": (
         "docs/lessons/unknown-kernel.md:4: WARNING: The page's kernel doesn't exist.",
@@ -250,6 +283,18 @@ def test_no_traceback_for_bad_input(faults: Faults) -> None:
     """Sphinx does not report a crash of its own."""
     assert "Sphinx parallel build error" not in faults[1].printed
     assert "The full traceback has been saved" not in faults[1].printed
+
+
+def test_a_page_in_another_encoding_is_named(tmp_path: Path) -> None:
+    """Sphinx would crash, and say neither page nor line."""
+    site = Site.copy("right", tmp_path)
+    page = site.path("docs/lessons/1-sums.md")
+    page.write_bytes(page.read_bytes() + "\nCafé\n".encode("latin-1"))
+    line = page.read_bytes().count(b"\n")
+    outcome = site.build("-j", "2")
+    assert outcome.status == 1
+    message = f"docs/lessons/1-sums.md:{line}: The page is not UTF-8: save it as UTF-8."
+    assert outcome.printed.splitlines() == [message]
 
 
 def test_second_build_reads_nothing_and_finds_the_same(faults: Faults) -> None:

@@ -24,6 +24,8 @@ TIMEOUT_ERROR = "CellTimeoutError"
 """What a run was stopped by when a cell took longer than ``nb_execution_timeout``."""
 
 _SLUG = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+# What a SyntaxError names in place of a file, and its line in there.
+_CELL_FILE = re.compile(r" \(\d+\.py, line \d+\)$")
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 
 
@@ -48,7 +50,8 @@ class CellError:
     @property
     def summary(self) -> str:
         """The error as Python's last line has it: ``Type: message``."""
-        return f"{self.ename}: {self.evalue}" if self.evalue else self.ename
+        evalue = _CELL_FILE.sub("", self.evalue)
+        return f"{self.ename}: {evalue}" if evalue else self.ename
 
     @property
     def renders_itself(self) -> bool:

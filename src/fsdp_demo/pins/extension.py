@@ -7,6 +7,7 @@ file was changed; and accepting a pin needs no new run.
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +36,9 @@ _LOGGER = logging.getLogger(__name__)
 # (a run that was stopped is always reported, see ran.py), and stderr.
 _REPORTED_HERE = ("mystnb.exec", "mystnb.stderr")
 
+# A finding of more lines is reported by its first and last ones: others are to be seen, too.
+_FIRST_LINES, _LAST_LINES = 60, 20
+
 
 def connect(app: Sphinx) -> dict[str, Any]:
     """Connect to a build's events."""
@@ -47,6 +51,7 @@ def connect(app: Sphinx) -> dict[str, Any]:
     app.connect("config-inited", _check_config)
     app.connect("env-purge-doc", _forget_page)
     app.connect("env-merge-info", _merge_pages)
+    app.connect("env-before-read-docs", _check_encoding)
     app.connect("env-before-read-docs", _note_reading)
     app.connect("doctree-read", find_unrun_blocks)
     app.connect("doctree-read", find_mute_pictures)
@@ -75,6 +80,20 @@ def _merge_pages(
     notes_of(env).take(docnames, notes_of(other))
 
 
+def _check_encoding(_app: Sphinx, env: BuildEnvironment, docnames: list[str]) -> None:
+    """End a build with pages that are not UTF-8: Sphinx would crash, and name none of them."""
+    broken = []
+    for docname in docnames:
+        path = env.doc2path(docname)
+        try:
+            path.read_text(encoding="utf-8")
+        except UnicodeDecodeError as error:
+            line = error.object.count(b"\n", 0, error.start) + 1
+            broken.append(f"{show_path(path)}:{line}: The page is not UTF-8: save it as UTF-8.")
+    if broken:
+        sys.exit("\n".join(broken))  # of any other error Sphinx would show a traceback
+
+
 def _note_reading(app: Sphinx, _env: BuildEnvironment, docnames: list[str]) -> None:
     app.fsdp_demo_pins_reading = frozenset(docnames)  # type: ignore[attr-defined]
 
@@ -87,7 +106,10 @@ def _review_pages(app: Sphinx, env: BuildEnvironment) -> None:
             _report(finding, path)
     for pin_path in find_obsolete_files(_pins_dir(app), env.found_docs):
         docname = docname_of(pin_path, _pins_dir(app))
-        advice = f"If the page is gone for good: nox -s pins -- --accept {docname}"
+        advice = (
+            "If the page has a new name, give it to this file too."
+            f" If it is gone for good: nox -s pins -- --accept {docname}"
+        )
         _report(Finding(Kind.OBSOLETE_FILE, 1, advice=advice), show_path(pin_path))
     _record_pages(app, env)
 
@@ -103,7 +125,18 @@ def _review_page(app: Sphinx, env: BuildEnvironment, docname: str, path: str) ->
 
 def _report(finding: Finding, path: str) -> None:
     location = f"{show_path(finding.path) if finding.path else path}:{finding.line}"
-    _LOGGER.warning(finding.message, type="pins", subtype=finding.kind.slug, location=location)
+    _LOGGER.warning(
+        _shorten(finding.message), type="pins", subtype=finding.kind.slug, location=location
+    )
+
+
+def _shorten(message: str) -> str:
+    lines = message.splitlines()
+    more = len(lines) - _FIRST_LINES - _LAST_LINES
+    if more <= 0:
+        return message
+    left_out = f"    … {more:,} lines are left out here: `nox -s pins` shows them."
+    return "\n".join([*lines[:_FIRST_LINES], left_out, *lines[-_LAST_LINES:]])
 
 
 def _record_pages(app: Sphinx, env: BuildEnvironment) -> None:

@@ -37,6 +37,9 @@ class Kind(Enum):
     UNRUN_BLOCK = "unrun-block", "Nothing runs this Python block, and no reason is given."
     NESTED_CELL = "nested-cell", "MyST-NB doesn't run this code cell."
 
+    FRONT_MATTER = "front-matter", "The page's front matter can't be read."
+    OPEN_FENCE = "open-fence", "Nothing closes the fence that opens here."
+
     RAISED = "raised", "The cell raised an error."
     NOT_RAISED = "not-raised", "The cell is tagged `raises-exception` and raised nothing."
     STDERR = "stderr", "The cell printed to stderr."
@@ -76,6 +79,8 @@ BLOCKING = frozenset(
         Kind.BROKEN_FILE,
         Kind.BAD_LABEL,
         Kind.DUPLICATE,
+        Kind.FRONT_MATTER,
+        Kind.OPEN_FENCE,
         Kind.RAISED,
         Kind.NOT_RAISED,
         Kind.TIMEOUT,

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SUFFIX = ".toml"
+_CONFLICT = re.compile(r"<{7} ", re.MULTILINE)
 _QUOTES = re.compile(r"'''|\"\"\"")
 
 
@@ -67,6 +68,9 @@ def parse_pin_file(text: str) -> PinFile:
     Raises:
         BrokenPinFileError: The text is no TOML, or not of the shape above.
     """
+    if conflict := _CONFLICT.search(text):
+        line = text.count("\n", 0, conflict.start()) + 1
+        raise BrokenPinFileError("A merge left both sides in it: keep one of them.", line)
     try:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -105,8 +109,9 @@ def read_pin_file(path: Path) -> PinFile | None:
         return parse_pin_file(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
-    except UnicodeDecodeError:
-        raise BrokenPinFileError("It is not UTF-8.") from None
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise BrokenPinFileError("It is not UTF-8.", line) from None
 
 
 def _find_line(text: str, key: str) -> int:

@@ -30,6 +30,7 @@ from fsdp_demo.pins.files import hash_source
 from fsdp_demo.pins.findings import Finding, Kind
 from fsdp_demo.pins.kernels import DEFAULT_KERNEL, find_kernels
 from fsdp_demo.pins.notes import notes_of
+from fsdp_demo.pins.pagetext import blank_front_matter, find_broken_text
 from fsdp_demo.publish import UNSEEN
 
 if TYPE_CHECKING:
@@ -139,6 +140,10 @@ class PinParser(Parser):  # type: ignore[misc]
         env: BuildEnvironment = document.settings.env
         env.temp_data[SOURCE_KEY] = inputstring
         env.temp_data[RENDERED_KEY] = False
+        if broken := find_broken_text(inputstring):
+            _note_failure(env, inputstring, broken)
+            self._parse_prose(blank_front_matter(inputstring), document)
+            return
         try:
             super().parse(inputstring, document)
         except Exception as error:
@@ -148,15 +153,18 @@ class PinParser(Parser):  # type: ignore[misc]
             # As text: with `-j 2` the record is pickled, which a traceback can't be.
             _LOGGER.debug("%s could not be executed:\n%s", env.docname, traceback.format_exc())
             _note_failure(env, inputstring, _describe_failure(error, inputstring))
-            # The prose is still read, or every link to the page would be reported too.
-            document.children.clear()
-            env.temp_data[FAILED_KEY] = True
-            MystParser.parse(self, inputstring, document)
+            self._parse_prose(inputstring, document)
         else:
             if is_myst_markdown_notebook(inputstring) and not env.temp_data[RENDERED_KEY]:
                 line = _line_of(inputstring, "render_plugin")
                 detail = "Its front matter sets `render_plugin`: no pin would be compared."
                 _note_failure(env, inputstring, Finding(Kind.NOT_EXECUTED, line, detail))
+
+    def _parse_prose(self, inputstring: str, document: nodes.document) -> None:
+        """Parse a page's prose alone, or every link to the page would be reported too."""
+        document.children.clear()
+        document.settings.env.temp_data[FAILED_KEY] = True
+        MystParser.parse(self, inputstring, document)
 
 
 def _note_failure(env: BuildEnvironment, source: str, finding: Finding) -> None:

@@ -34,7 +34,8 @@ def review_page(
         try:
             pins = read_pin_file(pin_path)
         except BrokenPinFileError as error:
-            found.append(Finding(Kind.BROKEN_FILE, error.line, str(error), path=pin_name))
+            advice = f"Mend it, or take it as it was committed: git restore {pin_name}"
+            found.append(Finding(Kind.BROKEN_FILE, error.line, str(error), advice, path=pin_name))
         else:
             found += check_pins(page, pins, pin_name)
     return sorted(found, key=lambda finding: (finding.path or "", finding.line))

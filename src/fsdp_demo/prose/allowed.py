@@ -4,6 +4,7 @@ The key ``everywhere`` lists phrases for all pages, the table ``pages`` lists th
 a phrase ``#`` stands for any figure.
 """
 
+import re
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,12 @@ from typing import Any
 
 
 class AllowListError(ValueError):
-    """The list can't be read; the message names file, line and what to do."""
+    """The list can't be read: what is wrong with it, and its line."""
+
+    def __init__(self, message: str, line: int = 1) -> None:
+        """Keep the line apart: a report puts it behind the file's name."""
+        super().__init__(message)
+        self.line = line
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,24 +61,24 @@ def read_allow_list(path: Path) -> AllowList:
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        msg = f"{path}: not TOML that can be read: {error}"
-        raise AllowListError(msg) from None
+        line = re.search(r"at line (\d+)", str(error))
+        msg = f"not TOML that can be read: {error}"
+        raise AllowListError(msg, int(line[1]) if line else 1) from None
     unknown = sorted(set(data) - {"everywhere", "pages"})
     if unknown:
-        msg = f"{path}: unknown key {unknown[0]!r}; there are `everywhere` and `pages`"
+        msg = f"unknown key {unknown[0]!r}; there are `everywhere` and `pages`"
         raise AllowListError(msg)
     pages = data.get("pages", {})
     if not isinstance(pages, dict):
-        msg = f"{path}: `pages` is no table of pages"
+        msg = "`pages` is no table of pages"
         raise AllowListError(msg)
-    everywhere = _read_phrases(path, "everywhere", data.get("everywhere", []))
-    return AllowList(
-        path, everywhere, {page: _read_phrases(path, page, value) for page, value in pages.items()}
-    )
+    everywhere = _read_phrases("everywhere", data.get("everywhere", []))
+    of_pages = {page: _read_phrases(page, value) for page, value in pages.items()}
+    return AllowList(path, everywhere, of_pages)
 
 
-def _read_phrases(path: Path, key: str, value: Any) -> tuple[str, ...]:  # noqa: ANN401  # as parsed
+def _read_phrases(key: str, value: Any) -> tuple[str, ...]:  # noqa: ANN401  # as parsed
     if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
-        msg = f"{path}: `{key}` is no list of phrases"
+        msg = f"`{key}` is no list of phrases"
         raise AllowListError(msg)
     return tuple(value)

@@ -7,12 +7,12 @@ from typing import Any
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
-from sphinx.errors import ExtensionError
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxRole
 from sphinx.util.matching import Matcher
 from sphinx.util.typing import ExtensionMetadata
 
+from fsdp_demo.pins.notes import notes_of
 from fsdp_demo.prose.allowed import AllowList, AllowListError, read_allow_list
 from fsdp_demo.prose.collect import Facts, collect_facts
 from fsdp_demo.prose.numbers import find_phrase, find_unallowed, write_word
@@ -52,7 +52,8 @@ class FactRole(SphinxRole):
 
     def _refuse(self, message: str) -> tuple[list[nodes.Node], list[nodes.system_message]]:
         location = (self.env.docname, self.lineno)
-        logger.warning(message, location=location, type="prose", subtype="fact")
+        if not _could_not_run(self.env):
+            logger.warning(message, location=location, type="prose", subtype="fact")
         return [nodes.inline("", f"[{self.text}]", classes=[FACT_CLASS])], []
 
 
@@ -67,9 +68,15 @@ def check_prose(app: Sphinx, doctree: nodes.document) -> None:
     docname = app.env.docname
     if not Matcher(app.config.prose_checked)(docname):
         return
-    allowed = _read(app)
+    try:
+        allowed = _read(app)
+    except AllowListError:  # said once, below
+        return
     phrases = allowed.phrases(docname)
     used = _used(app.env)[docname] = set()
+    if _could_not_run(app.env):
+        used.update(phrases)  # whether it needs them is seen once it runs
+        return
     for block in doctree.findall(nodes.TextElement):
         if isinstance(block, nodes.Inline) or _is_skipped(block):
             continue
@@ -87,6 +94,11 @@ def check_prose(app: Sphinx, doctree: nodes.document) -> None:
                 type="prose",
                 subtype="number",
             )
+
+
+def _could_not_run(env: BuildEnvironment) -> bool:
+    """Say whether the page being read is reported already, as one that can't be executed."""
+    return notes_of(env).page(env.docname).failure is not None
 
 
 def _prose_of(block: nodes.TextElement) -> str:
@@ -113,8 +125,13 @@ def _is_skipped(node: nodes.Node | None) -> bool:
 
 
 def check_allow_list(app: Sphinx, env: BuildEnvironment) -> list[str]:
-    """Warn of each allowed phrase that no checked page needs any longer."""
-    allowed = _read(app)
+    """Warn of each allowed phrase that no checked page needs any longer, or of a broken list."""
+    try:
+        allowed = _read(app)
+    except AllowListError as error:
+        location = f"{Path(app.srcdir, app.config.prose_allowed)}:{error.line}"
+        logger.warning("%s", error, location=location, type="prose", subtype="allowed")
+        return []
     used = _used(env)
     for phrase in allowed.everywhere:
         if used and not any(phrase in phrases for phrases in used.values()):
@@ -139,10 +156,7 @@ def _warn_unused(allowed: AllowList, phrase: str, docname: str | None) -> None:
 
 
 def _read(app: Sphinx) -> AllowList:
-    try:
-        return read_allow_list(Path(app.srcdir, app.config.prose_allowed))
-    except AllowListError as error:
-        raise ExtensionError(str(error)) from None
+    return read_allow_list(Path(app.srcdir, app.config.prose_allowed))
 
 
 def _used(env: BuildEnvironment) -> dict[str, set[str]]:
