@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-import yaml
+import yaml  # type: ignore[import-untyped]  # ships no types
 
 from fsdp_demo.pins.findings import Finding, Kind
 
