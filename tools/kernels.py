@@ -29,7 +29,9 @@ def write_kernel(environment: Path, name: str, torch: str, made_from: str) -> Pa
         "argv": [
             str(python),
             *("-I", "-S", str(START_KERNEL), name),  # it starts what follows, or has it forked
-            "--log-level=ERROR",  # a notice about TCP would land in the first output otherwise
+            # A notice about TCP would land in the first output otherwise, and a traceback on the
+            # terminal when a cell runs out of time or somebody presses Ctrl-C.
+            "--log-level=CRITICAL",
             "--HistoryManager.enabled=False",  # a build leaves nothing in the reader's home
             "-f",
             "{connection_file}",

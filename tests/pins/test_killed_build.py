@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -158,6 +159,17 @@ def test_a_killed_build_leaves_no_process_and_no_file(builds: Callable[[str], Bu
     _, alive = psutil.wait_procs(started, timeout=5)
     assert alive == []
     assert wait_for(lambda: build.left() == [], 3.0), build.left()
+
+
+def test_an_interrupted_build_shows_no_traceback(builds: Callable[[str], Build]) -> None:
+    """Ctrl-C reaches every process of the terminal's group, and each ends without a word."""
+    build = builds("one")
+    started = build.wait_for_ranks()
+    os.killpg(build.process.pid, signal.SIGINT)
+    assert build.process.wait(LIMIT_S) != 0
+    _, alive = psutil.wait_procs(started, timeout=5)
+    assert alive == []
+    assert "Traceback" not in build.printed.read_text(encoding="utf-8")
 
 
 def test_two_builds_at_once_do_not_meet(builds: Callable[[str], Build]) -> None:
