@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -27,7 +26,7 @@ from tools.environments import Environment, EnvironmentFault, make_environment  
 from tools.halves import SITE_PACKAGES  # noqa: E402
 from tools.pytest_runs import Outcomes, PytestRun  # noqa: E402
 from tools.side_by_side import run_side_by_side  # noqa: E402
-from tools.site_build import READERS, list_build_arguments  # noqa: E402
+from tools.site_build import READERS, list_build_arguments, make_empty  # noqa: E402
 from tools.waiting import one_at_a_time  # noqa: E402
 
 # One row a torch version: its kernel's name, and what is installed. A page names its kernel in its
@@ -115,7 +114,10 @@ def docs(session: nox.Session) -> None:
     _make(session, SITE, *TORCH)
     with one_at_a_time(ROOT / ".envs" / "docs.lock", "building the site"):
         for folder in ("html", "doctrees"):
-            shutil.rmtree(ROOT / "build" / folder, ignore_errors=True)
+            try:
+                make_empty(ROOT / "build" / folder)
+            except OSError as error:
+                session.error(f"build/{folder} can't be made anew: {error}")
         _run_all(
             session,
             (

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
 # Twice as many pages at a time as a small machine has cores: each waits a good part of its time.
 READERS = "4"
 
@@ -16,3 +22,14 @@ def list_build_arguments(execution_mode: str, doctrees: str, html: str) -> list[
         *("-q", "-W", "--keep-going", "-j", READERS, "-c", ".", "-b", "html", "-d", doctrees),
         *("-D", f"nb_execution_mode={execution_mode}", "docs", html),
     ]
+
+
+def make_empty(folder: Path) -> None:
+    """Make a folder, or empty the one that is there.
+
+    Raises:
+        OSError: It can't be; without this Sphinx would say so after all pages ran, and at length.
+    """
+    if folder.exists():
+        shutil.rmtree(folder)
+    folder.mkdir(parents=True)
