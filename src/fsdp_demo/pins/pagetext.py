@@ -1,7 +1,7 @@
 """Mistakes in a page's text after which none of it is read as it was meant.
 
 Under a front matter that can't be read no cell is one, and a fence that nothing closes takes in
-what follows it.  The page gets one finding, in place of all that would come of that.
+what follows it. The page gets one finding, in place of all that would come of that.
 """
 
 from __future__ import annotations
