@@ -68,7 +68,7 @@ def test_a_rank_imports_only_what_its_worker_does(tmp_path: Path) -> None:
     script.write_text(TWO_RANKS)
     run = subprocess.run(
         [sys.executable, str(script)],
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(tmp_path), *sys.path]))},
         capture_output=True,
         text=True,
         timeout=120,

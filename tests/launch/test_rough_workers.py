@@ -141,7 +141,8 @@ def test_a_caller_with_a_thousand_open_files(tmp_path: Path) -> None:
 
 def test_ranks_that_cannot_be_forked_are_a_message(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(NO_FORK, encoding="utf-8")
-    done = run_script(TWO_RANKS, tmp_path, PYTHONPATH=str(tmp_path))
+    path = os.pathsep.join(filter(None, [str(tmp_path), *sys.path]))
+    done = run_script(TWO_RANKS, tmp_path, PYTHONPATH=path)
     assert "rank 0 can't be forked: no room for another process" in done.stderr
 
 
