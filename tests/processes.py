@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import time
 from typing import TYPE_CHECKING
 
@@ -31,3 +33,8 @@ def is_gone(process: psutil.Process) -> bool:
         return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return True
+
+
+def import_path(*first: str) -> str:
+    """Return a PYTHONPATH under which a program imports what this process does, `first` before."""
+    return os.pathsep.join(filter(None, [*first, *sys.path]))

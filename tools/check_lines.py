@@ -12,6 +12,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fsdp_demo.pins.files import find_bad_line
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -105,7 +107,7 @@ def _check_file(
     try:
         yield from check(file.read_text(encoding="utf-8"))
     except UnicodeDecodeError as error:
-        yield error.object.count(b"\n", 0, error.start) + 1, "it is not UTF-8: save it as UTF-8"
+        yield find_bad_line(error), "it is not UTF-8: save it as UTF-8"
 
 
 def main(paths: list[str]) -> int:

@@ -12,7 +12,7 @@ import psutil  # type: ignore[import-untyped]  # ships no types
 import pytest
 from jupyter_client.manager import KernelManager
 
-from tests.processes import wait_for
+from tests.processes import import_path, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -33,9 +33,7 @@ def running_kernel(environ: Mapping[str, str]) -> Iterator[BlockingKernelClient]
         "-f",
         "{connection_file}",
     ]
-    manager.start_kernel(
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), **environ}
-    )
+    manager.start_kernel(env={**os.environ, "PYTHONPATH": import_path(), **environ})
     client = manager.blocking_client()
     client.start_channels()
     client.wait_for_ready(timeout=30)

@@ -16,6 +16,7 @@ from fsdp_demo import spawn
 from fsdp_demo.launch import preload
 from fsdp_demo.launch.client import Shared
 from tests.launch import workers
+from tests.processes import import_path
 
 NOTE_IMPORTS = """
 import os, sys
@@ -39,11 +40,8 @@ if __name__ == "__main__":
     print(*spawn(work, 2))
 """
 GATHER = """
-import os, re, sys
-from fsdp_demo import spawn
+import os, re
 from fsdp_demo.launch import preload
-from fsdp_demo.launch.client import Shared
-from tests.launch import workers
 
 text = os.urandom(16).hex()
 lines = [f"{text} {number}" for number in range(400_000)]
@@ -68,7 +66,7 @@ def test_a_rank_imports_only_what_its_worker_does(tmp_path: Path) -> None:
     script.write_text(TWO_RANKS)
     run = subprocess.run(
         [sys.executable, str(script)],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(tmp_path), *sys.path]))},
+        env={**os.environ, "PYTHONPATH": import_path(str(tmp_path))},
         capture_output=True,
         text=True,
         timeout=120,

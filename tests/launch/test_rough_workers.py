@@ -17,6 +17,7 @@ from fsdp_demo import RankError, SpawnError, spawn
 from fsdp_demo.launch.client import Shared, discard_server
 from fsdp_demo.launch.side import Side
 from tests.launch import workers
+from tests.processes import import_path
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -141,8 +142,7 @@ def test_a_caller_with_a_thousand_open_files(tmp_path: Path) -> None:
 
 def test_ranks_that_cannot_be_forked_are_a_message(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(NO_FORK, encoding="utf-8")
-    path = os.pathsep.join(filter(None, [str(tmp_path), *sys.path]))
-    done = run_script(TWO_RANKS, tmp_path, PYTHONPATH=path)
+    done = run_script(TWO_RANKS, tmp_path, PYTHONPATH=import_path(str(tmp_path)))
     assert "rank 0 can't be forked: no room for another process" in done.stderr
 
 

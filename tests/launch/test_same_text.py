@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.launch.same_text import ABORTED
+from tests.processes import import_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,7 +40,7 @@ def run_script(by: str) -> tuple[str, bool]:
         text=True,
         timeout=LIMIT_S,
         check=False,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        env={**os.environ, "PYTHONPATH": import_path()},
     )
     assert done.returncode in (0, ABORTED), done.stderr
     return done.stdout, done.returncode == ABORTED

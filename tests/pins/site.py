@@ -94,6 +94,11 @@ class Site:
         """Read one of the site's files."""
         return self.path(name).read_text(encoding="utf-8")
 
+    def add(self, name: str, text: str) -> None:
+        """Write a text at a file's end."""
+        with self.path(name).open("a", encoding="utf-8") as file:
+            file.write(text)
+
     def change(self, name: str, old: str, new: str) -> None:
         """Replace a text that stands once in a file."""
         text = self.read(name)

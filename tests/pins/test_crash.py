@@ -71,8 +71,7 @@ other words
 def test_a_crash_in_one_reader_ends_the_others(tmp_path: Path) -> None:
     """The others' cells may run: Sphinx would wait for them and never read what they send."""
     site = Site.copy("right", tmp_path)
-    conf = site.path("conf.py")
-    conf.write_text(conf.read_text(encoding="utf-8") + CRASH, encoding="utf-8")
+    site.add("conf.py", CRASH)
     for name in "01234":
         # The environment keeps the title: what a reader sends is more than a pipe holds.
         text = f"---\norphan: true\n---\n\n# {name * 200_000}\n"
@@ -87,12 +86,11 @@ def test_a_crash_in_one_reader_ends_the_others(tmp_path: Path) -> None:
 def test_a_page_that_can_not_be_executed_has_that_one_finding(tmp_path: Path) -> None:
     """What it takes from a run, and from the kernel's torch, can't be there: that is no news."""
     site = Site.copy("right", tmp_path)
-    conf = site.path("conf.py")
     more = (
         'extensions += ["fsdp_demo.prose", "fsdp_demo.citations"]\n'
         'prose_checked = cited_required = ["lessons/1-*"]\n'
     )
-    conf.write_text(conf.read_text(encoding="utf-8") + more, encoding="utf-8")
+    site.add("conf.py", more)
     numbers = '[pages]\n"lessons/1-sums" = ["and 18"]\n'
     site.path("docs/_numbers.toml").write_text(numbers, encoding="utf-8")
     site.path("docs/lessons/1-sums.md").write_text(LOST, encoding="utf-8")
@@ -104,9 +102,8 @@ def test_a_page_that_can_not_be_executed_has_that_one_finding(tmp_path: Path) ->
 
 def test_a_broken_list_of_numbers_is_one_finding(tmp_path: Path) -> None:
     site = Site.copy("right", tmp_path)
-    conf = site.path("conf.py")
     more = 'extensions += ["fsdp_demo.prose"]\nprose_checked = ["lessons/*"]\n'
-    conf.write_text(conf.read_text(encoding="utf-8") + more, encoding="utf-8")
+    site.add("conf.py", more)
     site.path("docs/_numbers.toml").write_text('everywhere = [\n"a"\nb', encoding="utf-8")
     outcome = site.build("-j", "2")
     assert outcome.status == 1

@@ -23,7 +23,7 @@ from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 from sphinx.util.matching import Matcher
 
-from fsdp_demo.pins.notes import notes_of
+from fsdp_demo.pins.notes import could_not_run
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -73,7 +73,7 @@ class CitedNotMeasured(SphinxDirective):
         return [box]
 
     def _warn(self, message: str) -> None:
-        if notes_of(self.env).page(self.env.docname).failure is not None:
+        if could_not_run(self.env):
             return  # a quotation can't be looked up where the page's kernel isn't known
         location = (self.env.docname, self.lineno)
         logger.warning(
@@ -89,7 +89,7 @@ def _cites(node: nodes.Node) -> bool:
 def check_page(app: Sphinx, document: nodes.document) -> None:
     """Warn of a box that was made by hand, and of a page that must have one and hasn't."""
     docname = app.env.docname
-    if notes_of(app.env).page(docname).failure is not None:
+    if could_not_run(app.env):
         return
     boxes = []
     for box in document.findall(nodes.admonition):

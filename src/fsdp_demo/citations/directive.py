@@ -17,7 +17,7 @@ from sphinx.util.typing import OptionSpec
 
 from fsdp_demo.citations.quotation import find_words
 from fsdp_demo.citations.source import find_object
-from fsdp_demo.pins.notes import notes_of
+from fsdp_demo.pins.notes import could_not_run
 
 logger = logging.getLogger(__name__)
 
@@ -118,7 +118,7 @@ class TorchQuote(SphinxDirective):
         return str(name)
 
     def _refuse(self, message: str) -> list[nodes.Node]:
-        if notes_of(self.env).page(self.env.docname).failure is not None:
+        if could_not_run(self.env):
             return []  # the page can't be executed, which is reported
         logger.warning(
             message,

@@ -15,7 +15,7 @@ from sphinx.errors import ConfigError
 from sphinx.util import logging
 
 from fsdp_demo.pins.blocks import NestedCell, find_unrun_blocks
-from fsdp_demo.pins.files import show_path
+from fsdp_demo.pins.files import find_bad_line, show_path
 from fsdp_demo.pins.findings import Finding, Kind
 from fsdp_demo.pins.notes import notes_of
 from fsdp_demo.pins.pictures import find_mute_pictures
@@ -88,8 +88,8 @@ def _check_encoding(_app: Sphinx, env: BuildEnvironment, docnames: list[str]) ->
         try:
             path.read_text(encoding="utf-8")
         except UnicodeDecodeError as error:
-            line = error.object.count(b"\n", 0, error.start) + 1
-            broken.append(f"{show_path(path)}:{line}: The page is not UTF-8: save it as UTF-8.")
+            place = f"{show_path(path)}:{find_bad_line(error)}"
+            broken.append(f"{place}: The page is not UTF-8: save it as UTF-8.")
     if broken:
         sys.exit("\n".join(broken))  # of any other error Sphinx would show a traceback
 

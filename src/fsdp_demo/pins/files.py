@@ -34,6 +34,11 @@ def hash_source(source: str) -> str:
     return hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()
 
 
+def find_bad_line(error: UnicodeDecodeError) -> int:
+    """Find the line of the first byte that is not UTF-8, in a file that was read as a whole."""
+    return error.object.count(b"\n", 0, error.start) + 1
+
+
 def read_source(path: Path) -> str:
     """Read a page's source the way Sphinx does."""
     return path.read_text(encoding="utf-8-sig")

@@ -60,3 +60,8 @@ def notes_of(env: BuildEnvironment) -> Notes:
         notes = Notes()
         setattr(env, _ATTRIBUTE, notes)
     return notes
+
+
+def could_not_run(env: BuildEnvironment) -> bool:
+    """Return whether the page that is being read is reported already, as one that can't be run."""
+    return notes_of(env).page(env.docname).failure is not None

@@ -28,6 +28,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fsdp_demo.pins.cells import Setting
+from fsdp_demo.pins.files import find_bad_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -110,8 +111,7 @@ def read_pin_file(path: Path) -> PinFile | None:
     except FileNotFoundError:
         return None
     except UnicodeDecodeError as error:
-        line = error.object.count(b"\n", 0, error.start) + 1
-        raise BrokenPinFileError("It is not UTF-8.", line) from None
+        raise BrokenPinFileError("It is not UTF-8.", find_bad_line(error)) from None
 
 
 def _find_line(text: str, key: str) -> int:

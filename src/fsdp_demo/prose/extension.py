@@ -12,7 +12,7 @@ from sphinx.util.docutils import SphinxRole
 from sphinx.util.matching import Matcher
 from sphinx.util.typing import ExtensionMetadata
 
-from fsdp_demo.pins.notes import notes_of
+from fsdp_demo.pins.notes import could_not_run
 from fsdp_demo.prose.allowed import AllowList, AllowListError, read_allow_list
 from fsdp_demo.prose.collect import Facts, collect_facts
 from fsdp_demo.prose.numbers import find_phrase, find_unallowed, write_word
@@ -52,7 +52,7 @@ class FactRole(SphinxRole):
 
     def _refuse(self, message: str) -> tuple[list[nodes.Node], list[nodes.system_message]]:
         location = (self.env.docname, self.lineno)
-        if not _could_not_run(self.env):
+        if not could_not_run(self.env):
             logger.warning(message, location=location, type="prose", subtype="fact")
         return [nodes.inline("", f"[{self.text}]", classes=[FACT_CLASS])], []
 
@@ -74,7 +74,7 @@ def check_prose(app: Sphinx, doctree: nodes.document) -> None:
         return
     phrases = allowed.phrases(docname)
     used = _used(app.env)[docname] = set()
-    if _could_not_run(app.env):
+    if could_not_run(app.env):
         used.update(phrases)  # whether it needs them is seen once it runs
         return
     for block in doctree.findall(nodes.TextElement):
@@ -94,11 +94,6 @@ def check_prose(app: Sphinx, doctree: nodes.document) -> None:
                 type="prose",
                 subtype="number",
             )
-
-
-def _could_not_run(env: BuildEnvironment) -> bool:
-    """Say whether the page being read is reported already, as one that can't be executed."""
-    return notes_of(env).page(env.docname).failure is not None
 
 
 def _prose_of(block: nodes.TextElement) -> str:
